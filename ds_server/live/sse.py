@@ -1,0 +1,87 @@
+"""SSE: pieces of the stream as they come, until the planned end."""
+
+import asyncio
+import time
+
+from aiohttp import web
+
+from cdn import policy
+from cdn.cursor import cursor
+from ds_server import headers
+from ds_server.keys import FEEDS, SETTINGS, STREAMS
+from ds_server.live.feed import Closing, Follower, News
+from ds_server.live.frames import Frames
+from ds_server.names import stream_name
+from ds_server.read import ReadQuery, write_slowly
+from tiering.stream import View
+
+_MOST_BYTES = 8 * 1024 * 1024
+
+
+async def sse(request: web.Request, query: ReadQuery) -> web.StreamResponse:
+    name = stream_name(request)
+    with request.app[FEEDS].follow(name) as feed:
+        await feed.heard()
+        times_heard = feed.times_heard
+        view = await request.app[STREAMS].look(name, query.source)
+        response = web.StreamResponse(headers=_headers(view))
+        await response.prepare(request)
+        follower = Follower(feed, view, times_heard)
+        session = _Session(request, response, query, feed.frames)
+        try:
+            await session.run(News(view, None), follower)
+        except Closing:
+            _break_off(request)
+            return response
+    await response.write_eof()
+    return response
+
+
+def _headers(view: View) -> dict[str, str]:
+    answer = {"Content-Type": "text/event-stream", "Cache-Control": policy.SSE}
+    if not view.stream.content_type.is_text:
+        answer[headers.STREAM_SSE_DATA_ENCODING] = "base64"
+    return answer
+
+
+def _break_off(request: web.Request) -> None:
+    """Ends the body without its end, so that no cache takes it for whole."""
+    if request.transport is not None:
+        request.transport.close()
+
+
+class _Session:
+    def __init__(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        query: ReadQuery,
+        frames: Frames,
+    ) -> None:
+        self._response = response
+        self._query = query
+        self._frames = frames
+        self._loop = asyncio.get_running_loop()
+        life_secs = request.app[SETTINGS].server.sse_reconnect_interval_secs
+        self._ends_at = self._loop.time() + life_secs if life_secs else None
+        self._sent = 0
+        self._held = b""
+
+    async def run(self, news: News, follower: Follower) -> None:
+        await self._send(news)
+        while not news.view.at_closed_end and self._sent < _MOST_BYTES:
+            following = await follower.news(self._time_left())
+            if following is None:
+                return
+            news = following
+            await self._send(news)
+
+    def _time_left(self) -> float | None:
+        return None if self._ends_at is None else max(0.0, self._ends_at - self._loop.time())
+
+    async def _send(self, news: News) -> None:
+        now = cursor(time.time(), news.view.stream.name, self._query.cursor)
+        frame = await self._frames.frame(news.view, news.stored, self._held, now)
+        self._held = frame.held
+        self._sent += len(frame.wire)
+        await write_slowly(self._response, frame.wire)

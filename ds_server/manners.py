@@ -1,0 +1,77 @@
+"""What every answer has: errors a person understands, CORS, security headers."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from ds_server import headers
+from ds_server.keys import SETTINGS
+from ds_server.problem import answer, problem
+from tiering.errors import StreamError
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": _METHODS,
+    "Access-Control-Allow-Headers": ", ".join(headers.REQUEST_HEADERS),
+    "Access-Control-Max-Age": "86400",
+}
+_EXPOSED = ", ".join(headers.RESPONSE_HEADERS)
+
+
+@web.middleware
+async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every failure becomes a problem; one after the headers are sent breaks the connection."""
+    try:
+        if request.method == "OPTIONS":
+            return web.Response(status=204, headers=_PREFLIGHT)
+        return await handler(request)
+    except StreamError as error:
+        if has_begun(request):
+            raise
+        return answer(error)
+    except web.HTTPException as error:
+        return _explained(error)
+    except Exception:
+        if has_begun(request):
+            raise
+        log.exception("%s %s failed", request.method, request.rel_url)
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The server made a mistake.")
+
+
+def has_begun(request: web.Request) -> bool:
+    return request.writer is not None and request.writer.output_size > 0
+
+
+_DETAILS = {
+    HTTPStatus.NOT_FOUND: "Nothing lives at this address; streams are below /v1/stream/.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that method.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than this server takes.",
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
+}
+
+
+def _explained(error: web.HTTPException) -> web.Response:
+    status = HTTPStatus(error.status)
+    allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+    return problem(status, _DETAILS.get(status, error.reason), allow)
+
+
+async def dress(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    allowed = request.app[SETTINGS].http.cors_origins
+    if "*" in allowed:
+        response.headers["Access-Control-Allow-Origin"] = "*"
+    else:
+        response.headers["Vary"] = "Origin"
+        origin = request.headers.get("Origin")
+        if origin not in allowed:
+            return
+        response.headers["Access-Control-Allow-Origin"] = origin
+    response.headers["Access-Control-Expose-Headers"] = _EXPOSED

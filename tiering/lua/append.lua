@@ -1,0 +1,104 @@
+-- Appends, closes, or both: every check and every effect in one step.
+-- KEYS: meta, records, cuts, producers, blocks (prefix), live (channel)
+-- ARGV: data, media type, message lengths, closes ('1' or ''), Stream-Seq,
+--       producer id, epoch, sequence ('' without a producer), largest stream (bytes, 0 = any),
+--       largest payload that travels with the wake-up (bytes)
+-- Returns {"ok", log, tail, closed} | {"duplicate", log, tail, closed, highest sequence}
+--       | {"missing"} | {"expired"} | {"closed", log, tail} | {"other_type", content type}
+--       | {"stale_epoch", current} | {"epoch_start"} | {"gap", expected}
+--       | {"seq_regression", last} | {"too_large"}
+local meta, records, cuts, producers, blocks, live = unpack(KEYS)
+local data, media, lengths, closes, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
+local producer, epoch, producer_seq = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local largest_stream, largest_inline = tonumber(ARGV[9]), tonumber(ARGV[10])
+
+local found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'closed_by', 'media', 'type',
+  'grid', 'chunk', 'seq', 'ttl', 'deadline')
+local log, tail = found[1], tonumber(found[2])
+if not log then return {'missing'} end
+local now = now_ms()
+if has_expired(found[11], now) then return {'expired'} end
+
+local tuple = ''
+if producer ~= '' then tuple = ARGV[7] .. ':' .. ARGV[8] .. ':' .. producer end
+
+local changes = {}
+if found[10] ~= '' then
+  changes = {'deadline', int(now + tonumber(found[10]) * 1000)}
+end
+
+if found[3] == '1' then
+  if tuple ~= '' and tuple == found[4] then
+    return {'duplicate', log, found[2], '1', ARGV[8]}
+  end
+  if #data == 0 and closes and tuple == '' then
+    if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
+    return {'ok', log, found[2], '1'}
+  end
+  return {'closed', log, found[2]}
+end
+
+if #data > 0 and media ~= found[5] then return {'other_type', found[6]} end
+
+if producer ~= '' then
+  local state = redis.call('HGET', producers, producer)
+  if not state then
+    if producer_seq ~= 0 then return {'gap', '0'} end
+  else
+    local known_epoch, last = string.match(state, '(%d+):(%d+)')
+    known_epoch, last = tonumber(known_epoch), tonumber(last)
+    if epoch < known_epoch then return {'stale_epoch', int(known_epoch)} end
+    if epoch > known_epoch then
+      if producer_seq ~= 0 then return {'epoch_start'} end
+    elseif producer_seq <= last then
+      if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
+      return {'duplicate', log, found[2], '', int(last)}
+    elseif producer_seq > last + 1 then
+      return {'gap', int(last + 1)}
+    end
+  end
+end
+
+-- Lua's own comparison follows the locale of the Redis process.
+local function comes_after(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x > y end
+  end
+  return #a > #b
+end
+
+if seq ~= '' and found[9] ~= '' and not comes_after(seq, found[9]) then
+  return {'seq_regression', found[9]}
+end
+if largest_stream > 0 and tail + #data > largest_stream then return {'too_large'} end
+
+store_bytes(blocks, log, tail, data)
+local chunk, cut = store_cuts(cuts, tonumber(found[8]), tonumber(found[7]), tail, data, lengths)
+store_record(records, tail, data, lengths, now, tuple, seq, closes)
+if producer ~= '' then redis.call('HSET', producers, producer, ARGV[7] .. ':' .. ARGV[8]) end
+
+local new_tail = int(tail + #data)
+changes[#changes + 1] = 'tail'
+changes[#changes + 1] = new_tail
+if int(chunk) ~= found[8] then
+  changes[#changes + 1] = 'chunk'
+  changes[#changes + 1] = int(chunk)
+end
+if seq ~= '' then
+  changes[#changes + 1] = 'seq'
+  changes[#changes + 1] = seq
+end
+if closes then
+  changes[#changes + 1] = 'closed'
+  changes[#changes + 1] = '1'
+  changes[#changes + 1] = 'closed_by'
+  changes[#changes + 1] = tuple
+end
+redis.call('HSET', meta, unpack(changes))
+
+local state = closes and 'closed' or 'open'
+local inline = #data <= largest_inline and data or ''
+redis.call('PUBLISH', live, log .. ' ' .. found[2] .. ' ' .. new_tail .. ' ' .. state .. ' '
+  .. int(cut) .. '\n' .. inline)
+return {'ok', log, new_tail, closes and '1' or ''}

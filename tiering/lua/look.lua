@@ -1,0 +1,51 @@
+-- The facts of one instant, and the chunk that a position lies in. Renews a sliding lifetime.
+-- KEYS: meta, records, cuts
+-- ARGV: position ('start', 'now' or a number), renew ('1' or '')
+-- Returns {"ok", now, log, chain, content type, ttl, expires, expires text, deadline, closed,
+--          tail, earliest, position, chunk end (-1: not complete), on a message boundary ('1' or '')}
+--       | {"missing"} | {"expired"}
+local meta, records, cuts = unpack(KEYS)
+local from, renew = ARGV[1], ARGV[2] == '1'
+
+local found = redis.call('HMGET', meta, 'log', 'chain', 'type', 'ttl', 'expires', 'expires_text',
+  'deadline', 'closed', 'tail', 'earliest', 'media')
+if not found[1] then return {'missing'} end
+local now = now_ms()
+if has_expired(found[7], now) then return {'expired'} end
+
+-- Written only when it moves by a twentieth of the window: each write is an fsync.
+if renew and found[4] ~= '' then
+  local window = tonumber(found[4]) * 1000
+  if now + window - tonumber(found[7]) >= math.min(1000, window / 20) then
+    found[7] = int(now + window)
+    redis.call('HSET', meta, 'deadline', found[7])
+  end
+end
+
+local tail = tonumber(found[9])
+local position = tonumber(from)
+if from == 'start' then position = tonumber(found[10]) end
+if from == 'now' then position = tail end
+
+local chunk_end = -1
+if position < tail then
+  local cut = redis.call('ZRANGEBYSCORE', cuts, '(' .. int(position), '+inf', 'LIMIT', 0, 1)
+  if cut[1] then chunk_end = tonumber(cut[1]) end
+end
+
+local function on_boundary()
+  if found[11] ~= 'application/json' or position <= 0 or position >= tail then return true end
+  local entry = redis.call('XRANGE', records, int(position), '+', 'COUNT', 1)[1]
+  if not entry then return false end
+  local append_end = tonumber(string.match(entry[1], '%d+'))
+  if append_end == position then return true end
+  local lengths, boundary = entry[2][4], append_end
+  for at = #lengths - 3, 1, -4 do
+    boundary = boundary - struct.unpack('<I4', lengths, at)
+    if boundary <= position then return boundary == position end
+  end
+  return false
+end
+
+return {'ok', int(now), found[1], found[2], found[3], found[4], found[5], found[6], found[7],
+  found[8], found[9], found[10], int(position), int(chunk_end), on_boundary() and '1' or ''}

@@ -1,0 +1,79 @@
+"""From request bodies to stored bytes and back.
+
+A JSON stream is stored as `m1,m2,m3,`: each message in the client's own bytes plus one
+separator, so that every range between two message boundaries is one array away from a body.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tiering.errors import Invalid
+from tiering.stream import ContentType
+
+_batch = msgspec.json.Decoder(list[msgspec.Raw])
+_single = msgspec.json.Decoder(msgspec.Raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes to store; `lengths` packs each message's stored length when there are several."""
+
+    data: bytes
+    lengths: bytes = b""
+
+
+NOTHING = Payload(b"")
+
+
+def encode(content_type: ContentType, body: bytes) -> Payload:
+    if not content_type.is_json or not body:
+        return Payload(body)
+    return _join(_split(body))
+
+
+def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
+    """The messages of a JSON body: an array counts as its elements, one level deep."""
+    try:
+        body.decode()
+        if body.lstrip(b" \t\r\n").startswith(b"["):
+            return _batch.decode(body)
+        return [_single.decode(body)]
+    except UnicodeDecodeError as error:
+        raise Invalid("The body is not valid UTF-8.") from error
+    except RecursionError as error:
+        raise Invalid("The JSON in the body is nested too deeply.") from error
+    except msgspec.DecodeError as error:
+        raise Invalid(f"The body is not valid JSON: {error}.") from error
+
+
+def _join(messages: Sequence[bytes | msgspec.Raw]) -> Payload:
+    if not messages:
+        return NOTHING
+    if len(messages) == 1:
+        return Payload(b"%b," % messages[0])
+    stored = [b"%b," % message for message in messages]
+    return Payload(b"".join(stored), pack_lengths([len(message) for message in stored]))
+
+
+def pack_lengths(lengths: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(lengths)}I", *lengths)
+
+
+def unpack_lengths(packed: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(packed) // 4}I", packed)
+
+
+def body_length(content_type: ContentType, stored: int) -> int:
+    """How long the response body for so many stored bytes is."""
+    if not content_type.is_json:
+        return stored
+    return stored + 1 if stored else 2
+
+
+def body(content_type: ContentType, stored: bytes) -> bytes:
+    if not content_type.is_json:
+        return stored
+    return b"[%b]" % stored[:-1]
