@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from ds_server import health, manners, streams
+from ds_server import health, manners, metrics, streams
 from ds_server.keys import FEEDS, SETTINGS, STREAMS
 from ds_server.live.feed import Feeds
 from ds_server.settings import Settings
 from tiering.engine import inspect
 from tiering.hot.connection import Address
 from tiering.hot.pipe import Pipe
+from tiering.hot.pressure import Pressure
 from tiering.hot.subscription import Subscription
 from tiering.hot.tail import TailCache
 from tiering.hot.tier import HotTier
@@ -30,6 +31,7 @@ def build_app(settings: Settings, redis_url: str) -> web.Application:
     app.cleanup_ctx.append(_hot_tier(redis_url))
     streams.add_routes(app)
     health.add_routes(app)
+    metrics.add_routes(app)
     return app
 
 
@@ -40,19 +42,25 @@ def _hot_tier(redis_url: str) -> Callable[[web.Application], AsyncIterator[None]
         address = Address.parse(redis_url)
         writes, reads = (Pipe(address, settings.redis.timeout_secs) for _ in range(2))
         subscription = Subscription(address, settings.redis.timeout_secs)
-        connections = (writes, reads, subscription)
+        pressure = Pressure(reads, settings.limits.max_hot_bytes)
+        connections = (writes, reads, subscription, pressure)
         for connection in connections:
             await connection.open()
         tier = HotTier(
             writes,
             reads,
+            pressure,
             grid=settings.tiering.chunk_bytes,
             max_stream_bytes=settings.limits.max_stream_bytes,
         )
         app[STREAMS] = Streams(tier, TailCache(tier, _TAIL_CACHE_BYTES), Registry(tier))
         app[FEEDS] = Feeds(app[STREAMS], subscription)
-        yield
-        for connection in connections:
+        async with metrics.sampling(
+            metrics.difference(lambda: writes.sent + reads.sent, metrics.ROUND_TRIPS),
+            lambda: metrics.HOT_BYTES.set(pressure.used_bytes),
+        ):
+            yield
+        for connection in reversed(connections):
             await connection.close()
 
     return context

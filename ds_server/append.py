@@ -1,6 +1,7 @@
 """POST: append to a stream, close it, or both."""
 
 import re
+import time
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
@@ -10,6 +11,7 @@ from ds_server import headers
 from ds_server.body import read_body
 from ds_server.create import parse_content_type
 from ds_server.keys import STREAMS
+from ds_server.metrics import APPEND_SECONDS, TALLY
 from ds_server.names import stream_name
 from tiering.errors import Invalid
 from tiering.hot.tier import Append, Appended
@@ -22,8 +24,14 @@ _LARGEST = 2**53 - 1
 
 async def append(request: web.Request) -> web.Response:
     name = stream_name(request)
-    wanted = parse_append(request.headers, await read_body(request))
-    return _render(await request.app[STREAMS].append(name, wanted), wanted)
+    body = await read_body(request)
+    began = time.perf_counter()
+    wanted = parse_append(request.headers, body)
+    answer = _render(await request.app[STREAMS].append(name, wanted), wanted)
+    TALLY.appends += 1
+    TALLY.appended_bytes += len(body)
+    APPEND_SECONDS.observe(time.perf_counter() - began)
+    return answer
 
 
 def parse_append(given: CIMultiDictProxy[str], body: bytes) -> Append:
@@ -36,7 +44,7 @@ def parse_append(given: CIMultiDictProxy[str], body: bytes) -> Append:
         if not closes:
             raise Invalid("The body is empty; only a closing request may have none.")
         return Append(NOTHING, "", closes, seq or "", producer)
-    text = headers.single(given, "Content-Type")
+    text = headers.single(given, headers.CONTENT_TYPE)
     if text is None:
         raise Invalid("An append needs a Content-Type.")
     content_type = parse_content_type(text)

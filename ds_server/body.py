@@ -13,8 +13,8 @@ async def read_body(request: web.Request) -> bytes:
     limits = request.app[SETTINGS].limits
     if request.content_length is not None and request.content_length > limits.max_body_bytes:
         raise TooLarge(f"A body may have at most {limits.max_body_bytes} bytes.")
-    if not request.can_read_body:
-        return b""
+    if request.content.is_eof():
+        return await request.read()
     try:
         async with asyncio.timeout(limits.body_timeout_secs):
             return await request.read()

@@ -43,7 +43,7 @@ async def create(request: web.Request) -> web.Response:
 
 def parse_configuration(given: CIMultiDictProxy[str]) -> Configuration:
     return Configuration(
-        content_type=_content_type(headers.single(given, "Content-Type")),
+        content_type=_content_type(headers.single(given, headers.CONTENT_TYPE)),
         lifetime=_lifetime(
             headers.single(given, headers.STREAM_TTL),
             headers.single(given, headers.STREAM_EXPIRES_AT),

@@ -2,26 +2,30 @@
 
 from typing import Final
 
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDictProxy, istr
 
 from tiering.errors import Invalid
 
-STREAM_NEXT_OFFSET: Final = "Stream-Next-Offset"
-STREAM_UP_TO_DATE: Final = "Stream-Up-To-Date"
-STREAM_CLOSED: Final = "Stream-Closed"
-STREAM_CURSOR: Final = "Stream-Cursor"
-STREAM_SEQ: Final = "Stream-Seq"
-STREAM_TTL: Final = "Stream-TTL"
-STREAM_EXPIRES_AT: Final = "Stream-Expires-At"
-STREAM_SSE_DATA_ENCODING: Final = "Stream-SSE-Data-Encoding"
-STREAM_FORKED_FROM: Final = "Stream-Forked-From"
-STREAM_FORK_OFFSET: Final = "Stream-Fork-Offset"
-STREAM_FORK_SUB_OFFSET: Final = "Stream-Fork-Sub-Offset"
-PRODUCER_ID: Final = "Producer-Id"
-PRODUCER_EPOCH: Final = "Producer-Epoch"
-PRODUCER_SEQ: Final = "Producer-Seq"
-PRODUCER_EXPECTED_SEQ: Final = "Producer-Expected-Seq"
-PRODUCER_RECEIVED_SEQ: Final = "Producer-Received-Seq"
+CONTENT_TYPE: Final = istr("Content-Type")
+CACHE_CONTROL: Final = istr("Cache-Control")
+STREAM_NEXT_OFFSET: Final = istr("Stream-Next-Offset")
+STREAM_UP_TO_DATE: Final = istr("Stream-Up-To-Date")
+STREAM_CLOSED: Final = istr("Stream-Closed")
+STREAM_CURSOR: Final = istr("Stream-Cursor")
+STREAM_SEQ: Final = istr("Stream-Seq")
+STREAM_TTL: Final = istr("Stream-TTL")
+STREAM_EXPIRES_AT: Final = istr("Stream-Expires-At")
+STREAM_SSE_DATA_ENCODING: Final = istr("Stream-SSE-Data-Encoding")
+STREAM_FORKED_FROM: Final = istr("Stream-Forked-From")
+STREAM_FORK_OFFSET: Final = istr("Stream-Fork-Offset")
+STREAM_FORK_SUB_OFFSET: Final = istr("Stream-Fork-Sub-Offset")
+PRODUCER_ID: Final = istr("Producer-Id")
+PRODUCER_EPOCH: Final = istr("Producer-Epoch")
+PRODUCER_SEQ: Final = istr("Producer-Seq")
+PRODUCER_EXPECTED_SEQ: Final = istr("Producer-Expected-Seq")
+PRODUCER_RECEIVED_SEQ: Final = istr("Producer-Received-Seq")
+
+REQUEST_ID: Final = istr("X-Request-Id")
 
 TRUE: Final = "true"
 
@@ -29,6 +33,7 @@ REQUEST_HEADERS: Final = (
     "Content-Type",
     "Authorization",
     "If-None-Match",
+    REQUEST_ID,
     STREAM_SEQ,
     STREAM_TTL,
     STREAM_EXPIRES_AT,
@@ -41,6 +46,7 @@ REQUEST_HEADERS: Final = (
     STREAM_FORK_SUB_OFFSET,
 )
 RESPONSE_HEADERS: Final = (
+    REQUEST_ID,
     "ETag",
     "Location",
     "Content-Type",
@@ -60,10 +66,12 @@ RESPONSE_HEADERS: Final = (
 
 
 def single(headers: CIMultiDictProxy[str], name: str) -> str | None:
-    values = headers.getall(name, ())
-    if len(values) > 1:
+    value = headers.get(name)
+    if value is None:
+        return None
+    if len(headers.getall(name)) > 1:
         raise Invalid(f"The header {name} is given more than once.")
-    return _utf8(values[0], name) if values else None
+    return _utf8(value, name)
 
 
 def _utf8(value: str, name: str) -> str:

@@ -8,7 +8,9 @@ from aiohttp import web
 
 from ds_server import headers
 from ds_server.keys import SETTINGS
+from ds_server.metrics import ERRORS
 from ds_server.problem import answer, problem
+from ds_server.request_id import request_id
 from tiering.errors import StreamError
 
 log = logging.getLogger(__name__)
@@ -21,7 +23,6 @@ _PREFLIGHT = {
     "Access-Control-Allow-Headers": ", ".join(headers.REQUEST_HEADERS),
     "Access-Control-Max-Age": "86400",
 }
-_EXPOSED = ", ".join(headers.RESPONSE_HEADERS)
 
 
 @web.middleware
@@ -32,16 +33,23 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
             return web.Response(status=204, headers=_PREFLIGHT)
         return await handler(request)
     except StreamError as error:
+        ERRORS.labels(type(error).__name__).inc()
         if has_begun(request):
             raise
         return answer(error)
     except web.HTTPException as error:
+        ERRORS.labels(type(error).__name__).inc()
         return _explained(error)
-    except Exception:
+    except Exception as error:
         if has_begun(request):
             raise
-        log.exception("%s %s failed", request.method, request.rel_url)
+        ERRORS.labels(type(error).__name__).inc()
+        log.exception("%s %s failed", request.method, request.rel_url, extra=_id_for_log(request))
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The server made a mistake.")
+
+
+def _id_for_log(request: web.Request) -> dict[str, str]:
+    return {"request_id": request_id(request)}
 
 
 def has_begun(request: web.Request) -> bool:
@@ -62,16 +70,28 @@ def _explained(error: web.HTTPException) -> web.Response:
     return problem(status, _DETAILS.get(status, error.reason), allow)
 
 
+_ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+    "Access-Control-Expose-Headers": ", ".join(headers.RESPONSE_HEADERS),
+}
+_OPEN_TO_ALL = _ALWAYS | {"Access-Control-Allow-Origin": "*"}
+
+
 async def dress(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     allowed = request.app[SETTINGS].http.cors_origins
     if "*" in allowed:
-        response.headers["Access-Control-Allow-Origin"] = "*"
-    else:
-        response.headers["Vary"] = "Origin"
-        origin = request.headers.get("Origin")
-        if origin not in allowed:
-            return
+        clothe(request, response)
+        return
+    response.headers.update(_ALWAYS)
+    response.headers[headers.REQUEST_ID] = request_id(request)
+    response.headers["Vary"] = "Origin"
+    origin = request.headers.get("Origin")
+    if origin in allowed:
         response.headers["Access-Control-Allow-Origin"] = origin
-    response.headers["Access-Control-Expose-Headers"] = _EXPOSED
+
+
+def clothe(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """For every origin: what is sent where no application is at hand holds no stream's data."""
+    response.headers.update(_OPEN_TO_ALL)
+    response.headers[headers.REQUEST_ID] = request_id(request)

@@ -9,7 +9,7 @@ from multidict import MultiMapping
 
 from cdn import policy
 from cdn.etag import etag, matches
-from ds_server import headers
+from ds_server import headers, metrics
 from ds_server.keys import SETTINGS, STREAMS
 from ds_server.names import stream_name
 from tiering.errors import Invalid
@@ -71,6 +71,7 @@ async def catch_up(request: web.Request, query: ReadQuery) -> web.StreamResponse
         answer["ETag"] = etag(view)
         if matches(request.headers.get("If-None-Match"), answer["ETag"]):
             return not_modified(answer)
+    metrics.CATCH_UP.inc()
     return await send(request, view, answer)
 
 
@@ -89,6 +90,7 @@ def describe(view: View, cache_control: str) -> dict[str, str]:
 
 
 def not_modified(answer: dict[str, str]) -> web.Response:
+    metrics.NOT_MODIFIED.inc()
     del answer["Content-Type"]
     return web.Response(status=304, headers=answer)
 

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from cdn import policy
-from ds_server import headers
+from ds_server import headers, metrics
 from ds_server.append import append
 from ds_server.create import create
 from ds_server.keys import STREAMS
@@ -16,7 +16,6 @@ from tiering.errors import Unavailable
 from tiering.hot.tail import Dropped
 from tiering.offset import NOW
 from tiering.stream import Stream
-
 
 _MOST_LOOKS = 5
 
@@ -45,6 +44,7 @@ async def _read(request: web.Request, query: ReadQuery) -> web.StreamResponse:
 
 async def head(request: web.Request) -> web.Response:
     view = await request.app[STREAMS].look(stream_name(request), NOW, renew=False)
+    metrics.HEAD.inc()
     return web.Response(headers=_metadata(view.stream))
 
 

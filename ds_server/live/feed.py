@@ -24,7 +24,8 @@ class News:
     """The next piece of a stream; `stored` is there when it came with the wake-up."""
 
     view: View
-    stored: bytes | None
+    stored: bytes | None = None
+    heard_at: float | None = None
 
 
 class Feed:
@@ -39,6 +40,7 @@ class Feed:
         self.frames = Frames(streams)
         self.followers = 0
         self.latest: Wake | None = None
+        self.heard_at = 0.0
         self.times_heard = 0
         self.closing = False
 
@@ -47,6 +49,7 @@ class Feed:
         if message is None:
             self.times_heard += 1
         else:
+            self.heard_at = self._loop.time()
             self.latest = Wake.parse(message)
             self._streams.note(self.latest)
         self.wake()
@@ -118,14 +121,14 @@ class Follower:
         closed = wake.state is State.CLOSED
         end = wake.end if wake.cut is None else wake.cut
         now = replace(stream, tail=wake.end, closed=closed)
-        return News(View(now, wake.start, end), wake.data[: end - wake.start])
+        return News(View(now, wake.start, end), wake.data[: end - wake.start], self._feed.heard_at)
 
     async def _look(self) -> News | None:
         known = self._view
         view = await self._feed.look(known.stream.at(known.end))
         if view.is_empty and not view.at_closed_end:
             return None
-        return News(view, None)
+        return News(view)
 
 
 class Feeds:

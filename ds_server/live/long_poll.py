@@ -1,5 +1,6 @@
 """Long-poll: one answer, as soon as there is one."""
 
+import asyncio
 import time
 
 from aiohttp import web
@@ -7,9 +8,9 @@ from aiohttp import web
 from cdn import policy
 from cdn.cursor import cursor
 from cdn.etag import etag, matches
-from ds_server import headers
+from ds_server import headers, metrics
 from ds_server.keys import FEEDS, SETTINGS, STREAMS
-from ds_server.live.feed import Closing, Feed, Follower, News
+from ds_server.live.feed import Closing, Follower, News
 from ds_server.names import stream_name
 from ds_server.read import ReadQuery, describe, not_modified, send
 from tiering.messages import body
@@ -25,21 +26,23 @@ async def long_poll(request: web.Request, query: ReadQuery) -> web.StreamRespons
         if view.at_closed_end and view.is_empty:
             return _nothing(view, query)
         if not view.is_empty:
-            return await _something(request, query, News(view, None))
-        news = await _wait(request, feed, Follower(feed, view, times_heard))
+            return await _something(request, query, News(view))
+        news = await _wait(request, Follower(feed, view, times_heard))
     if news is None or news.view.is_empty:
         return _nothing(news.view if news else view, query)
     return await _something(request, query, news)
 
 
-async def _wait(request: web.Request, feed: Feed, follower: Follower) -> News | None:
+async def _wait(request: web.Request, follower: Follower) -> News | None:
     try:
-        return await follower.news(request.app[SETTINGS].server.long_poll_timeout_secs)
+        with metrics.LONG_POLL_FOLLOWERS.track_inprogress():
+            return await follower.news(request.app[SETTINGS].server.long_poll_timeout_secs)
     except Closing:
         return None
 
 
 def _nothing(view: View, query: ReadQuery) -> web.Response:
+    metrics.LONG_POLL_EMPTY.inc()
     answer = describe(view, policy.NO_STORE)
     del answer["Content-Type"]
     return web.Response(status=204, headers=_with_cursor(answer, view, query))
@@ -52,6 +55,9 @@ async def _something(request: web.Request, query: ReadQuery, news: News) -> web.
     _with_cursor(answer, view, query)
     if matches(request.headers.get("If-None-Match"), answer["ETag"]):
         return not_modified(answer)
+    metrics.LONG_POLL.inc()
+    if news.heard_at is not None:
+        metrics.DELIVERY_SECONDS.observe(asyncio.get_running_loop().time() - news.heard_at)
     if news.stored is not None:
         return web.Response(body=body(view.stream.content_type, news.stored), headers=answer)
     return await send(request, view, answer)

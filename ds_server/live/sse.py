@@ -7,7 +7,7 @@ from aiohttp import web
 
 from cdn import policy
 from cdn.cursor import cursor
-from ds_server import headers
+from ds_server import headers, metrics
 from ds_server.keys import FEEDS, SETTINGS, STREAMS
 from ds_server.live.feed import Closing, Follower, News
 from ds_server.live.frames import Frames
@@ -28,8 +28,10 @@ async def sse(request: web.Request, query: ReadQuery) -> web.StreamResponse:
         await response.prepare(request)
         follower = Follower(feed, view, times_heard)
         session = _Session(request, response, query, feed.frames)
+        metrics.SSE.inc()
         try:
-            await session.run(News(view, None), follower)
+            with metrics.SSE_FOLLOWERS.track_inprogress():
+                await session.run(News(view), follower)
         except Closing:
             _break_off(request)
             return response
@@ -85,3 +87,5 @@ class _Session:
         self._held = frame.held
         self._sent += len(frame.wire)
         await write_slowly(self._response, frame.wire)
+        if news.heard_at is not None:
+            metrics.DELIVERY_SECONDS.observe(self._loop.time() - news.heard_at)

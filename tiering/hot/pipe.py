@@ -24,6 +24,7 @@ class Pipe(Connection):
         self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
         self._outbox: list[bytes] = []
         self._loop = asyncio.get_running_loop()
+        self.sent = 0
 
     def execute(self, *command: Argument) -> asyncio.Future[Reply]:
         if self._transport is None:
@@ -31,6 +32,7 @@ class Pipe(Connection):
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(pack(command))
+        self.sent += 1
         future = self._loop.create_future()
         self._waiting.append((future, self._loop.time()))
         return future

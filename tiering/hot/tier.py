@@ -17,6 +17,7 @@ from tiering.errors import (
 )
 from tiering.hot.keys import LOG_COUNTER, StreamKeys, stream_keys
 from tiering.hot.pipe import Pipe
+from tiering.hot.pressure import Pressure
 from tiering.hot.scripts import BLOCK_BYTES
 from tiering.messages import Payload
 from tiering.offset import NOW, START, Offset, ReadFrom
@@ -67,9 +68,18 @@ class Created:
 
 
 class HotTier:
-    def __init__(self, writes: Pipe, reads: Pipe, *, grid: int, max_stream_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        writes: Pipe,
+        reads: Pipe,
+        pressure: Pressure,
+        *,
+        grid: int,
+        max_stream_bytes: int = 0,
+    ) -> None:
         self._writes = writes
         self._reads = reads
+        self._pressure = pressure
         self._grid = grid
         self._max_stream_bytes = max_stream_bytes
 
@@ -78,6 +88,7 @@ class HotTier:
         return int(reply[1])
 
     async def create(self, name: str, wanted: Configuration, payload: Payload) -> Created:
+        self._pressure.admit()
         if 0 < self._max_stream_bytes < len(payload.data):
             raise TooLarge(_STREAM_TOO_LARGE)
         lifetime = wanted.lifetime
@@ -109,6 +120,8 @@ class HotTier:
                 raise _unexpected("create", reply)
 
     async def append(self, name: str, append: Append) -> Appended:
+        if append.payload.data:
+            self._pressure.admit()
         producer = append.producer
         reply = await self._writes.run(
             "append",

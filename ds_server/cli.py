@@ -1,0 +1,76 @@
+"""The command line: `ds-server`, which is `ds-server serve`, and `ds-server config`."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from ds_server import logs
+from ds_server.layers import Loaded, SettingsError, load
+from ds_server.listing import listing
+from ds_server.supervisor import serve
+from tiering.errors import Refused
+
+SETTINGS_EXIT_CODE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(_with_command(sys.argv[1:] if arguments is None else arguments))
+    run: Callable[[Loaded], None] = options.run
+    try:
+        run(load(options.profile, options.config))
+    except SettingsError as error:
+        return _fail(error, SETTINGS_EXIT_CODE)
+    except (OSError, Refused) as error:
+        return _fail(error, 1)
+    return 0
+
+
+def _with_command(arguments: Sequence[str]) -> list[str]:
+    """`ds-server` alone serves, also when options follow."""
+    asks_about_us = {"-h", "--help", "--version"}
+    names_command = arguments and not arguments[0].startswith("-")
+    if names_command or asks_about_us.intersection(arguments[:1]):
+        return list(arguments)
+    return ["serve", *arguments]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ds-server", description="A Durable Streams server.")
+    parser.add_argument("--version", action="version", version=version("ds-server"))
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add(commands, "serve", "serve streams until stopped (the default)", _serve)
+    _add(commands, "config", "print the settings in force and where each came from", _config)
+    return parser
+
+
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    purpose: str,
+    run: Callable[[Loaded], None],
+) -> None:
+    command = commands.add_parser(name, help=purpose, description=purpose.capitalize() + ".")
+    command.add_argument("--profile", metavar="NAME", help="also read config/NAME.toml")
+    command.add_argument("--config", metavar="PATH", type=Path, help="also read this TOML file")
+    command.set_defaults(run=run)
+
+
+def _serve(loaded: Loaded) -> None:
+    logs.configure(loaded.settings.log)
+    asyncio.run(serve(loaded.settings))
+
+
+def _config(loaded: Loaded) -> None:
+    print(listing(loaded))
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"ds-server: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

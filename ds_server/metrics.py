@@ -1,0 +1,104 @@
+"""What the server counts. Workers write to shared files, so any of them can tell for all."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from cdn import policy
+
+_FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_PERIOD_SECS = 0.1
+
+
+class Tally:
+    """Counted on the hot path in plain integers, handed over by the sampler."""
+
+    def __init__(self) -> None:
+        self.appends = 0
+        self.appended_bytes = 0
+
+    def hand_over(self) -> None:
+        APPENDS.inc(self.appends)
+        APPENDED_BYTES.inc(self.appended_bytes)
+        self.appends = self.appended_bytes = 0
+
+
+TALLY = Tally()
+APPENDS = Counter("ds_appends", "Appends that were answered with success")
+APPENDED_BYTES = Counter("ds_appended_bytes", "Bytes of bodies that were appended")
+APPEND_SECONDS = Histogram("ds_append_seconds", "From a whole request to its answer", buckets=_FAST)
+READS = Counter("ds_reads", "Reads that were answered, by kind", ["kind"])
+FOLLOWERS = Gauge(
+    "ds_live_followers", "Readers that wait now", ["mode"], multiprocess_mode="livesum"
+)
+DELIVERY_SECONDS = Histogram(
+    "ds_delivery_seconds", "From a wake-up to the follower's socket", buckets=_FAST
+)
+ROUND_TRIPS = Counter("ds_redis_round_trips", "Commands sent to Redis")
+HOT_BYTES = Gauge("ds_hot_bytes", "Memory that Redis uses", multiprocess_mode="mostrecent")
+LOOP_LAG_SECONDS = Histogram(
+    "ds_event_loop_lag_seconds", "How late the event loop comes round", buckets=_FAST
+)
+ERRORS = Counter("ds_errors", "Requests that were refused, by kind", ["kind"])
+
+CATCH_UP = READS.labels("catch_up")
+NOT_MODIFIED = READS.labels("not_modified")
+LONG_POLL = READS.labels("long_poll")
+LONG_POLL_EMPTY = READS.labels("long_poll_empty")
+SSE = READS.labels("sse")
+HEAD = READS.labels("head")
+LONG_POLL_FOLLOWERS = FOLLOWERS.labels("long_poll")
+SSE_FOLLOWERS = FOLLOWERS.labels("sse")
+
+
+async def sample(*samplers: Callable[[], None]) -> None:
+    """Measures the loop's lag and takes over what is counted elsewhere, for ever."""
+    loop = asyncio.get_running_loop()
+    while True:
+        before = loop.time()
+        await asyncio.sleep(_PERIOD_SECS)
+        LOOP_LAG_SECONDS.observe(max(0.0, loop.time() - before - _PERIOD_SECS))
+        for sampler in samplers:
+            sampler()
+
+
+@contextlib.asynccontextmanager
+async def sampling(*samplers: Callable[[], None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(sample(TALLY.hand_over, *samplers))
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def difference(count: Callable[[], int], counter: Counter) -> Callable[[], None]:
+    """Hands on by how much `count` has grown since the last time."""
+    last = 0
+
+    def sampler() -> None:
+        nonlocal last
+        last, before = count(), last
+        counter.inc(last - before)
+
+    return sampler
+
+
+async def metrics(request: web.Request) -> web.Response:
+    body = await asyncio.to_thread(_collect)
+    answer = {"Content-Type": CONTENT_TYPE_LATEST, "Cache-Control": policy.NO_STORE}
+    return web.Response(body=body, headers=answer)
+
+
+def _collect() -> bytes:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+def add_routes(app: web.Application) -> None:
+    app.router.add_get("/metrics", metrics)

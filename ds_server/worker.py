@@ -1,0 +1,111 @@
+"""One worker process: the HTTP application on a socket inherited from the parent."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import uvloop
+from aiohttp import web
+
+from ds_server import logs
+from ds_server.access_log import AccessLog
+from ds_server.app import build_app
+from ds_server.listeners import BACKLOG
+from ds_server.orders import READY, Orders
+from ds_server.protocol import Runner
+from ds_server.settings import Settings
+from ds_server.tls import server_context
+from tiering.errors import Refused
+
+KEEP_ALIVE_SECS = 75.0
+SHUTDOWN_SECS = 5.0
+DRAIN_POLLS = 25
+DRAIN_POLL_SECS = 0.02
+
+Prepare = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
+
+access_log = logging.getLogger("ds_server.access")
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = socket.socket(fileno=sys.stdin.fileno())
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    orders = msgspec.json.decode(parent.makefile("rb").readline(), type=Orders)
+    logs.configure(orders.settings.log)
+    try:
+        uvloop.run(serve(orders, listener, parent))
+    except Refused as refusal:
+        parent.sendall(f"{refusal}\n".encode())
+        return 1
+    return 0
+
+
+async def serve(orders: Orders, listener: socket.socket, parent: socket.socket) -> None:
+    """Returns after SIGTERM, when the requests in flight are answered."""
+    stopping = asyncio.Event()
+    _listen_for_the_end(parent, stopping)
+    app = build_app(orders.settings, orders.redis_url)
+    app.on_response_prepare.append(_farewell(stopping))
+    runner = _runner(app, orders.settings)
+    try:
+        await runner.setup()
+        site = _site(runner, listener, orders.settings)
+        await site.start()
+        parent.sendall(f"{READY}\n".encode())
+        await stopping.wait()
+        await site.stop()
+        await _drain(runner)
+    finally:
+        await runner.cleanup()
+
+
+async def _drain(runner: web.AppRunner) -> None:
+    """A connection that was accepted but has not asked yet gets its answer."""
+    for _ in range(DRAIN_POLLS):
+        if runner.server is None or not runner.server.connections:
+            return
+        await asyncio.sleep(DRAIN_POLL_SECS)
+
+
+def _farewell(stopping: asyncio.Event) -> Prepare:
+    """Clients that ask during the end are told to take another connection next time."""
+
+    async def prepare(request: web.Request, response: web.StreamResponse) -> None:
+        if stopping.is_set():
+            response.force_close()
+            response.headers["Connection"] = "close"
+
+    return prepare
+
+
+def _runner(app: web.Application, settings: Settings) -> web.AppRunner:
+    return Runner(
+        app,
+        access_log_class=AccessLog,
+        access_log=access_log if settings.log.access else None,
+        handler_cancellation=True,
+        keepalive_timeout=KEEP_ALIVE_SECS,
+        shutdown_timeout=SHUTDOWN_SECS,
+    )
+
+
+def _site(runner: web.AppRunner, listener: socket.socket, settings: Settings) -> web.SockSite:
+    context = server_context(settings.tls)
+    return web.SockSite(runner, listener, ssl_context=context, backlog=BACKLOG)
+
+
+def _listen_for_the_end(parent: socket.socket, stopping: asyncio.Event) -> None:
+    """The parent never speaks again: if its channel has anything to say, it is gone."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.add_reader(parent, os._exit, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

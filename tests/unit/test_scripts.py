@@ -1,0 +1,23 @@
+from importlib.resources import files
+
+from tiering.hot.scripts import VERBS, load
+from tiering.hot.tier import HotTier
+
+
+def lua_files() -> set[str]:
+    folder = files("tiering").joinpath("lua")
+    return {
+        entry.name.removesuffix(".lua") for entry in folder.iterdir() if entry.name.endswith(".lua")
+    }
+
+
+def test_scripts_and_methods_are_the_same_set() -> None:
+    assert lua_files() == set(VERBS)
+    assert all(callable(getattr(HotTier, verb)) for verb in VERBS)
+
+
+def test_every_script_says_what_it_does_and_takes() -> None:
+    for verb in VERBS:
+        own = load(verb).source.split("local function store_record")[1]
+        for word in ("-- KEYS:", "-- ARGV:", "-- Returns"):
+            assert word in own, f"{verb}.lua does not say {word}"

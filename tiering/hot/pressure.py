@@ -1,0 +1,50 @@
+"""Watches how full the hot tier is, so that writers are told before Redis is out of memory."""
+
+import asyncio
+import contextlib
+import logging
+import re
+
+from tiering.errors import Unavailable
+from tiering.hot.pipe import Pipe
+
+log = logging.getLogger(__name__)
+
+_PERIOD_SECS = 0.25
+_USED_MEMORY = re.compile(rb"^used_memory:([0-9]+)", re.MULTILINE)
+
+
+class Pressure:
+    def __init__(self, pipe: Pipe, max_hot_bytes: int) -> None:
+        self._pipe = pipe
+        self._max_hot_bytes = max_hot_bytes
+        self._task: asyncio.Task[None] | None = None
+        self.used_bytes = 0
+
+    async def open(self) -> None:
+        await self._measure()
+        self._task = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def admit(self) -> None:
+        """Raises when there is no room for another append."""
+        if self.used_bytes >= self._max_hot_bytes:
+            raise Unavailable("The hot tier is full.")
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_PERIOD_SECS)
+            try:
+                await self._measure()
+            except Unavailable:
+                log.debug("the hot tier's size is unknown while it cannot be reached")
+
+    async def _measure(self) -> None:
+        match = _USED_MEMORY.search(await self._pipe.call("INFO", "memory"))
+        if match is not None:
+            self.used_bytes = int(match[1])
