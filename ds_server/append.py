@@ -2,16 +2,18 @@
 
 import re
 import time
+from http import HTTPStatus
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from cdn import policy
 from ds_server import headers
+from ds_server.acknowledgement import acknowledgement
 from ds_server.body import read_body
 from ds_server.create import parse_content_type
 from ds_server.keys import STREAMS
-from ds_server.metrics import APPEND_SECONDS, TALLY
+from ds_server.metrics import TALLY
 from ds_server.names import stream_name
 from tiering.errors import Invalid
 from tiering.hot.tier import Append, Appended
@@ -22,16 +24,14 @@ _NUMBER = re.compile(r"[0-9]{1,16}")
 _LARGEST = 2**53 - 1
 
 
-async def append(request: web.Request) -> web.Response:
+async def append(request: web.Request) -> web.StreamResponse:
     name = stream_name(request)
     body = await read_body(request)
     began = time.perf_counter()
     wanted = parse_append(request.headers, body)
-    answer = _render(await request.app[STREAMS].append(name, wanted), wanted)
-    TALLY.appends += 1
-    TALLY.appended_bytes += len(body)
-    APPEND_SECONDS.observe(time.perf_counter() - began)
-    return answer
+    done = await request.app[STREAMS].append(name, wanted)
+    TALLY.appended(len(body), time.perf_counter() - began)
+    return _render(request, done, wanted)
 
 
 def parse_append(given: CIMultiDictProxy[str], body: bytes) -> Append:
@@ -75,13 +75,14 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _render(done: Appended, wanted: Append) -> web.Response:
+def _render(request: web.Request, done: Appended, wanted: Append) -> web.StreamResponse:
     answer = {headers.STREAM_NEXT_OFFSET: str(done.tail), "Cache-Control": policy.NO_STORE}
     if done.closed:
         answer[headers.STREAM_CLOSED] = headers.TRUE
     if wanted.producer is None:
-        return web.Response(status=204, headers=answer)
+        return acknowledgement(request, HTTPStatus.NO_CONTENT, answer)
     answer[headers.PRODUCER_EPOCH] = str(wanted.producer.epoch)
     answer[headers.PRODUCER_SEQ] = str(done.highest_seq)
     is_new_data = wanted.payload.data and not done.duplicate
-    return web.Response(status=200 if is_new_data else 204, headers=answer)
+    status = HTTPStatus.OK if is_new_data else HTTPStatus.NO_CONTENT
+    return acknowledgement(request, status, answer)

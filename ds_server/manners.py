@@ -7,7 +7,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from ds_server import headers
-from ds_server.keys import SETTINGS
+from ds_server.keys import LEAVING, SETTINGS
 from ds_server.metrics import ERRORS
 from ds_server.problem import answer, problem
 from ds_server.request_id import request_id
@@ -75,10 +75,20 @@ _ALWAYS = {
     "Cross-Origin-Resource-Policy": "cross-origin",
     "Access-Control-Expose-Headers": ", ".join(headers.RESPONSE_HEADERS),
 }
-_OPEN_TO_ALL = _ALWAYS | {"Access-Control-Allow-Origin": "*"}
+OPEN_TO_ALL = _ALWAYS | {"Access-Control-Allow-Origin": "*"}
+
+
+def is_open_to_all(request: web.Request) -> bool:
+    """Every origin may read, and the server is not about to leave."""
+    app = request.app
+    return "*" in app[SETTINGS].http.cors_origins and not app[LEAVING].is_set()
 
 
 async def dress(request: web.Request, response: web.StreamResponse) -> None:
+    if request.app[LEAVING].is_set():
+        # The client takes another connection next time.
+        response.force_close()
+        response.headers["Connection"] = "close"
     allowed = request.app[SETTINGS].http.cors_origins
     if "*" in allowed:
         clothe(request, response)
@@ -93,5 +103,5 @@ async def dress(request: web.Request, response: web.StreamResponse) -> None:
 
 def clothe(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """For every origin: what is sent where no application is at hand holds no stream's data."""
-    response.headers.update(_OPEN_TO_ALL)
+    response.headers.update(OPEN_TO_ALL)
     response.headers[headers.REQUEST_ID] = request_id(request)

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from ds_server.dispatch import Dispatcher
 from ds_server.manners import clothe
 from ds_server.metrics import ERRORS
 from ds_server.problem import problem
@@ -52,4 +53,4 @@ class Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         await super()._make_server()
         app = self._app
-        return _Server(app._handle, request_factory=app._make_request, **self._kwargs)  # type: ignore[arg-type]
+        return _Server(Dispatcher(app).handle, request_factory=app._make_request, **self._kwargs)

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
 
 import msgspec
 import uvloop
@@ -15,6 +14,7 @@ from aiohttp import web
 from ds_server import logs
 from ds_server.access_log import AccessLog
 from ds_server.app import build_app
+from ds_server.keys import LEAVING
 from ds_server.listeners import BACKLOG
 from ds_server.orders import READY, Orders
 from ds_server.protocol import Runner
@@ -26,8 +26,6 @@ KEEP_ALIVE_SECS = 75.0
 SHUTDOWN_SECS = 5.0
 DRAIN_POLLS = 25
 DRAIN_POLL_SECS = 0.02
-
-Prepare = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
 
 access_log = logging.getLogger("ds_server.access")
 
@@ -48,17 +46,15 @@ def main() -> int:
 
 async def serve(orders: Orders, listener: socket.socket, parent: socket.socket) -> None:
     """Returns after SIGTERM, when the requests in flight are answered."""
-    stopping = asyncio.Event()
-    _listen_for_the_end(parent, stopping)
-    app = build_app(orders.settings, orders.redis_url)
-    app.on_response_prepare.append(_farewell(stopping))
+    app = build_app(orders.settings, orders.redis_url, is_first=orders.is_first)
+    _listen_for_the_end(parent, app[LEAVING])
     runner = _runner(app, orders.settings)
     try:
         await runner.setup()
         site = _site(runner, listener, orders.settings)
         await site.start()
         parent.sendall(f"{READY}\n".encode())
-        await stopping.wait()
+        await app[LEAVING].wait()
         await site.stop()
         await _drain(runner)
     finally:
@@ -71,17 +67,6 @@ async def _drain(runner: web.AppRunner) -> None:
         if runner.server is None or not runner.server.connections:
             return
         await asyncio.sleep(DRAIN_POLL_SECS)
-
-
-def _farewell(stopping: asyncio.Event) -> Prepare:
-    """Clients that ask during the end are told to take another connection next time."""
-
-    async def prepare(request: web.Request, response: web.StreamResponse) -> None:
-        if stopping.is_set():
-            response.force_close()
-            response.headers["Connection"] = "close"
-
-    return prepare
 
 
 def _runner(app: web.Application, settings: Settings) -> web.AppRunner:
@@ -100,10 +85,10 @@ def _site(runner: web.AppRunner, listener: socket.socket, settings: Settings) ->
     return web.SockSite(runner, listener, ssl_context=context, backlog=BACKLOG)
 
 
-def _listen_for_the_end(parent: socket.socket, stopping: asyncio.Event) -> None:
+def _listen_for_the_end(parent: socket.socket, leaving: asyncio.Event) -> None:
     """The parent never speaks again: if its channel has anything to say, it is gone."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.add_signal_handler(signal.SIGTERM, leaving.set)
     loop.add_reader(parent, os._exit, 1)
 
 

@@ -35,8 +35,9 @@ class Feed:
         self._streams = streams
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._changed = self._loop.create_future()
+        self._waiting: set[asyncio.Future[None]] = set()
         self._looks: SingleFlight[Offset, View] = SingleFlight()
+        self._news: News | None = None
         self.frames = Frames(streams)
         self.followers = 0
         self.latest: Wake | None = None
@@ -51,17 +52,27 @@ class Feed:
         else:
             self.heard_at = self._loop.time()
             self.latest = Wake.parse(message)
+            self._news = None
             self._streams.note(self.latest)
         self.wake()
 
     def wake(self) -> None:
-        self._changed.set_result(None)
-        self._changed = self._loop.create_future()
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
-    async def change(self, timeout: float | None) -> bool:
-        """False when nothing happened in time."""
-        done, _ = await asyncio.wait({self._changed}, timeout=timeout)
-        return bool(done)
+    async def change(self, timeout: float | None) -> None:
+        """Returns when something happened, or when the time is over."""
+        future = self._loop.create_future()
+        self._waiting.add(future)
+        timer = None if timeout is None else self._loop.call_later(timeout, _finish, future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+            if timer is not None:
+                timer.cancel()
 
     async def heard(self) -> None:
         while not self.times_heard and not self.closing:
@@ -70,6 +81,31 @@ class Feed:
     async def look(self, source: Offset) -> View:
         """All followers at one position share one look."""
         return await self._looks.do(source, lambda: self._streams.look(self._name, source))
+
+    def told(self, known: View) -> News | None:
+        """What the latest wake-up tells a follower who has seen `known`, if that is enough."""
+        if self._news is None:
+            self._news = self._tell(known)
+        news = self._news
+        if news is None or news.view.start != known.end or news.view.stream.log != known.stream.log:
+            return None
+        return news
+
+    def _tell(self, known: View) -> News | None:
+        wake, stream = self.latest, known.stream
+        if wake is None or wake.log != stream.log or wake.state is State.DELETED:
+            return None
+        # A lifetime is measured by the hot tier's clock, so such streams are looked up.
+        if not wake.carries_data or stream.lifetime.ends:
+            return None
+        end = wake.end if wake.cut is None else wake.cut
+        now = replace(stream, tail=wake.end, closed=wake.state is State.CLOSED)
+        return News(View(now, wake.start, end), wake.data[: end - wake.start], self.heard_at)
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Follower:
@@ -80,10 +116,9 @@ class Follower:
         self._view = view
         self._times_heard = times_heard
 
-    async def news(self, timeout: float | None) -> News | None:
+    async def news(self, deadline: float | None) -> News | None:
         """What follows the view that was delivered last; None when nothing came in time."""
         loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
         while True:
             if self._feed.closing:
                 raise Closing
@@ -97,31 +132,18 @@ class Follower:
             await self._feed.change(left)
 
     async def _available(self) -> News | None:
-        known = self._view
+        known, feed = self._view, self._feed
         if not known.at_tail:
             return await self._look()
-        if self._times_heard != self._feed.times_heard:
-            self._times_heard = self._feed.times_heard
+        if self._times_heard != feed.times_heard:
+            self._times_heard = feed.times_heard
             return await self._look()
-        wake = self._feed.latest
+        wake = feed.latest
         if wake is None or wake.log < known.stream.log:
             return None
         if wake.log == known.stream.log and wake.end <= known.end and wake.state is State.OPEN:
             return None
-        return self._from_wake(wake) or await self._look()
-
-    def _from_wake(self, wake: Wake) -> News | None:
-        stream = self._view.stream
-        follows = wake.log == stream.log and wake.start == self._view.end
-        # A lifetime is measured by the hot tier's clock, so such streams are looked up.
-        if not follows or not wake.carries_data or stream.lifetime.ends:
-            return None
-        if wake.state is State.DELETED:
-            return None
-        closed = wake.state is State.CLOSED
-        end = wake.end if wake.cut is None else wake.cut
-        now = replace(stream, tail=wake.end, closed=closed)
-        return News(View(now, wake.start, end), wake.data[: end - wake.start], self._feed.heard_at)
+        return feed.told(known) or await self._look()
 
     async def _look(self) -> News | None:
         known = self._view

@@ -23,9 +23,10 @@ class Frame:
 
     wire: bytes
     held: bytes
+    chunked: bytes
 
 
-_Key = tuple[View, int, int]
+_Key = tuple[int, ...]
 
 
 class Frames:
@@ -38,16 +39,15 @@ class Frames:
 
     async def frame(self, view: View, stored: bytes | None, held: bytes, cursor: int) -> Frame:
         """The events for `view`, continuing with what the frame before it held back."""
-        key = (view, len(held), cursor)
+        key = _key(view, held, cursor)
         kept = self._kept.get(key)
         if kept is not None:
             return kept
         if stored is not None:
             return self._keep(key, encode(view, held + stored, cursor))
-        return await self._flights.do(key, lambda: self._read(key, held))
+        return await self._flights.do(key, lambda: self._read(key, view, held, cursor))
 
-    async def _read(self, key: _Key, held: bytes) -> Frame:
-        view, _, cursor = key
+    async def _read(self, key: _Key, view: View, held: bytes, cursor: int) -> Frame:
         stored = await self._streams.read_whole(view)
         return self._keep(key, encode(view, held + stored, cursor))
 
@@ -67,7 +67,13 @@ def encode(view: View, stored: bytes, cursor: int) -> Frame:
         whole = complete_text(stored)
         stored, held = stored[:whole], stored[whole:]
     control = control_event(view, len(held), cursor)
-    return Frame(data_event(content_type, stored) + control if stored else control, held)
+    wire = data_event(content_type, stored) + control if stored else control
+    return Frame(wire, held, b"%x\r\n%b\r\n" % (len(wire), wire))
+
+
+def _key(view: View, held: bytes, cursor: int) -> _Key:
+    stream = view.stream
+    return (stream.log, view.start, view.end, stream.tail, stream.closed, len(held), cursor)
 
 
 def data_event(content_type: ContentType, stored: bytes) -> bytes:

@@ -36,7 +36,8 @@ async def long_poll(request: web.Request, query: ReadQuery) -> web.StreamRespons
 async def _wait(request: web.Request, follower: Follower) -> News | None:
     try:
         with metrics.LONG_POLL_FOLLOWERS.track_inprogress():
-            return await follower.news(request.app[SETTINGS].server.long_poll_timeout_secs)
+            timeout_secs = request.app[SETTINGS].server.long_poll_timeout_secs
+            return await follower.news(asyncio.get_running_loop().time() + timeout_secs)
     except Closing:
         return None
 
@@ -57,7 +58,7 @@ async def _something(request: web.Request, query: ReadQuery, news: News) -> web.
         return not_modified(answer)
     metrics.LONG_POLL.inc()
     if news.heard_at is not None:
-        metrics.DELIVERY_SECONDS.observe(asyncio.get_running_loop().time() - news.heard_at)
+        metrics.TALLY.delivered(asyncio.get_running_loop().time() - news.heard_at)
     if news.stored is not None:
         return web.Response(body=body(view.stream.content_type, news.stored), headers=answer)
     return await send(request, view, answer)

@@ -1,0 +1,35 @@
+"""Requests for streams go straight to their handlers; all others take the router's way."""
+
+from aiohttp import hdrs, web
+from aiohttp.web_urldispatcher import UrlMappingMatchInfo
+
+from ds_server.manners import explain
+from ds_server.names import ROOT
+
+
+class Dispatcher:
+    """What the router would find out for each request is the same for all of one method."""
+
+    def __init__(self, app: web.Application) -> None:
+        self._app = app
+        self._found = {
+            route.method: self._match(route)
+            for route in app.router.routes()
+            if route.resource is not None and route.resource.canonical.startswith(ROOT)
+        }
+
+    def _match(self, route: web.AbstractRoute) -> UrlMappingMatchInfo:
+        found = UrlMappingMatchInfo({}, route)
+        found.add_app(self._app)
+        found.freeze()
+        found.current_app = self._app
+        return found
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(request, web.Request)
+        found = self._found.get(request.method)
+        is_plain = request.rel_url.raw_path.startswith(ROOT) and hdrs.EXPECT not in request.headers
+        if found is None or not is_plain:
+            return await self._app._handle(request)
+        request._match_info = found
+        return await explain(request, found.handler)
