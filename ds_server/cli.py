@@ -11,19 +11,21 @@ from ds_server import logs
 from ds_server.layers import Loaded, SettingsError, load
 from ds_server.listing import listing
 from ds_server.supervisor import serve
-from tiering.errors import Refused
+from tiering.errors import Refused, StreamError
 
 SETTINGS_EXIT_CODE = 2
+
+Command = Callable[[Loaded, argparse.Namespace], None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(_with_command(sys.argv[1:] if arguments is None else arguments))
-    run: Callable[[Loaded], None] = options.run
+    run: Command = options.run
     try:
-        run(load(options.profile, options.config))
+        run(load(options.profile, options.config), options)
     except SettingsError as error:
         return _fail(error, SETTINGS_EXIT_CODE)
-    except (OSError, Refused) as error:
+    except (OSError, Refused, StreamError) as error:
         return _fail(error, 1)
     return 0
 
@@ -43,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add(commands, "serve", "serve streams until stopped (the default)", _serve)
     _add(commands, "config", "print the settings in force and where each came from", _config)
+    stats = _add(commands, "stats", "tell how much of which stream is where", _stats)
+    stats.add_argument("--json", action="store_true", help="for machines")
+    seal = _add(commands, "seal", "move what is in Redis to object storage now", _seal)
+    seal.add_argument("--all", action="store_true", required=True, help="every stream")
     return parser
 
 
@@ -50,21 +56,34 @@ def _add(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
     name: str,
     purpose: str,
-    run: Callable[[Loaded], None],
-) -> None:
+    run: Command,
+) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=purpose, description=purpose.capitalize() + ".")
     command.add_argument("--profile", metavar="NAME", help="also read config/NAME.toml")
     command.add_argument("--config", metavar="PATH", type=Path, help="also read this TOML file")
     command.set_defaults(run=run)
+    return command
 
 
-def _serve(loaded: Loaded) -> None:
+def _serve(loaded: Loaded, options: argparse.Namespace) -> None:
     logs.configure(loaded.settings.log)
     asyncio.run(serve(loaded.settings))
 
 
-def _config(loaded: Loaded) -> None:
+def _config(loaded: Loaded, options: argparse.Namespace) -> None:
     print(listing(loaded))
+
+
+def _stats(loaded: Loaded, options: argparse.Namespace) -> None:
+    from ds_server.upkeep import print_stats
+
+    asyncio.run(print_stats(loaded.settings, options.json))
+
+
+def _seal(loaded: Loaded, options: argparse.Namespace) -> None:
+    from ds_server.upkeep import seal_everything
+
+    asyncio.run(seal_everything(loaded.settings))
 
 
 def _fail(error: Exception, code: int) -> int:

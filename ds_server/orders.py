@@ -14,3 +14,4 @@ READY = "ready"
 class Orders(msgspec.Struct, frozen=True):
     settings: Settings
     redis_url: str
+    is_first: bool = True

@@ -26,6 +26,15 @@ RedisUrl = Annotated[
     Annotated[str, Meta(pattern="^(redis|rediss|unix)://.")] | None,
     Meta(description="a redis://, rediss:// or unix:// URL"),
 ]
+ObjectsUrl = Annotated[
+    Annotated[str, Meta(pattern="^(s3|file)://.")] | None,
+    Meta(description="an s3:// or file:// URL"),
+]
+Endpoint = Annotated[
+    Annotated[str, Meta(pattern="^https?://.")] | None,
+    Meta(description="an http:// or https:// URL"),
+]
+OptionalText = Annotated[str | None, Meta(description="text")]
 OptionalPath = Annotated[str | None, Meta(description="the path of a file")]
 Level = Annotated[
     Literal["debug", "info", "warning", "error"],
@@ -69,6 +78,17 @@ class Storage(Section, frozen=True):
 
 class Tiering(Section, frozen=True):
     chunk_bytes: ChunkBytes = 4 * MiB
+    seal_age_secs: OptionalDelay = 60.0
+
+
+class Objects(Section, frozen=True):
+    url: ObjectsUrl = None
+    endpoint: Endpoint = None
+    region: OptionalText = None
+
+
+class Cache(Section, frozen=True):
+    chunk_bytes: Bytes = 32 * MiB
 
 
 class Tls(Section, frozen=True):
@@ -93,6 +113,8 @@ class Settings(Section, frozen=True):
     redis: Redis = Redis()
     storage: Storage = Storage()
     tiering: Tiering = Tiering()
+    objects: Objects = Objects()
+    cache: Cache = Cache()
     tls: Tls = Tls()
     log: Log = Log()
 

@@ -95,6 +95,7 @@ class Seat:
     async def fill(self) -> None:
         self._backoff.began()
         self._worker = await Worker.serving(self._listener, self._orders)
+        self._orders = msgspec.structs.replace(self._orders, is_first=False)
 
     async def keep_filled(self) -> None:
         while worker := self._worker:

@@ -68,7 +68,10 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What was true of a stream at one instant."""
+    """What was true of a stream at one instant.
+
+    Everything before `sealed` is in object storage; the hot tier's first block begins at `base`.
+    """
 
     name: str
     log: int
@@ -79,6 +82,8 @@ class Stream:
     closed: bool
     tail: int
     earliest: int
+    sealed: int
+    base: int
     now_ms: int
 
     def at(self, position: int) -> Offset:
@@ -118,11 +123,16 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A stream as seen from one position: the piece a read from there returns."""
+    """A stream as seen from one position: the piece a read from there returns.
+
+    `object_start` is where the chunk begins, when the whole of it is one object.
+    """
 
     stream: Stream
     start: int
     end: int
+    object_start: int | None = None
+    needs_boundary_check: bool = False
 
     @property
     def at_tail(self) -> bool:

@@ -20,6 +20,8 @@ OPEN = Stream(
     closed=False,
     tail=100,
     earliest=0,
+    sealed=0,
+    base=0,
     now_ms=1_000_000,
 )
 CLOSED = replace(OPEN, closed=True)

@@ -18,6 +18,8 @@ def stream(*ancestors: Ancestor, tail: int = 100, earliest: int = 0) -> Stream:
         closed=False,
         tail=tail,
         earliest=earliest,
+        sealed=0,
+        base=0,
         now_ms=0,
     )
 

@@ -13,7 +13,7 @@ TEXT = ContentType("text/plain")
 
 
 def view(start: int, end: int, *, closed: bool = False) -> View:
-    stream = Stream("s", 7, (), TEXT, Lifetime(), None, closed, end, 0, 0)
+    stream = Stream("s", 7, (), TEXT, Lifetime(), None, closed, end, 0, 0, 0, 0)
     return View(stream, start, end)
 
 

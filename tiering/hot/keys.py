@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 LOG_COUNTER = "ds:logs"
+SCHEDULE = "ds:schedule"
+SWEEP = "ds:sweep"
+DEPLOYMENT = "ds:deployment"
+ANY_META = "ds:{*}:meta"
 
 _PREFIX = "ds:{"
 # Braces would end the hash tag early; the rest stays readable.
@@ -18,6 +22,9 @@ class StreamKeys:
     producers: str
     blocks: str
     live: str
+    sealed: str
+    folded: str
+    lease: str
 
     def block(self, log: int, start: int) -> str:
         return f"{self.blocks}{log}:{start}"
@@ -32,6 +39,9 @@ def stream_keys(name: str) -> StreamKeys:
         producers=f"{tag}:producers",
         blocks=f"{tag}:block:",
         live=f"{tag}:live",
+        sealed=f"{tag}:sealed",
+        folded=f"{tag}:folded",
+        lease=f"{tag}:lease",
     )
 
 

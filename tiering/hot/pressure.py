@@ -11,6 +11,7 @@ from tiering.hot.pipe import Pipe
 log = logging.getLogger(__name__)
 
 _PERIOD_SECS = 0.25
+_LONGEST_DELAY_SECS = 0.2
 _USED_MEMORY = re.compile(rb"^used_memory:([0-9]+)", re.MULTILINE)
 
 
@@ -31,10 +32,17 @@ class Pressure:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def admit(self) -> None:
-        """Raises when there is no room for another append."""
+    @property
+    def is_high(self) -> bool:
+        return self.used_bytes > self._max_hot_bytes // 2
+
+    async def admit(self) -> None:
+        """Slows appends down above half of the limit, and refuses them at the limit."""
         if self.used_bytes >= self._max_hot_bytes:
             raise Unavailable("The hot tier is full.")
+        if self.is_high:
+            excess = 2 * self.used_bytes / self._max_hot_bytes - 1
+            await asyncio.sleep(excess * _LONGEST_DELAY_SECS)
 
     async def _watch(self) -> None:
         while True:

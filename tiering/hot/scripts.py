@@ -24,13 +24,21 @@ def load(verb: str) -> Script:
     source = "\n".join(
         [
             f"local BLOCK = {BLOCK_BYTES}",
-            _read("include/time.lua"),
-            _read("include/wipe.lua"),
-            _read("include/store.lua"),
+            *(_read(f"include/{part}.lua") for part in ("time", "blocks", "wipe", "store")),
             _read(f"{verb}.lua"),
         ]
     )
     return Script(verb, source, hashlib.sha1(source.encode()).hexdigest())
 
 
-VERBS = ("append", "create", "delete", "look", "mint")
+VERBS = (
+    "append",
+    "create",
+    "delete",
+    "look",
+    "manifest",
+    "mint",
+    "seal",
+    "settle",
+    "survey",
+)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from tiering.hot.scripts import BLOCK_BYTES
 from tiering.hot.tier import HotTier
 from tiering.hot.wake import Wake
+from tiering.stream import Stream
 
 
 class Dropped(Exception):
@@ -41,10 +42,10 @@ class TailCache:
         self._held = 0
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
 
-    async def read(self, name: str, log: int, start: int, end: int) -> AsyncIterator[bytes]:
+    async def read(self, stream: Stream, start: int, end: int) -> AsyncIterator[bytes]:
         while start < end:
             stop = min(end, start - start % BLOCK_BYTES + BLOCK_BYTES)
-            yield await self._read_block(name, log, start, stop)
+            yield await self._read_block(stream, start, stop)
             start = stop
 
     def note(self, wake: Wake) -> None:
@@ -59,8 +60,8 @@ class TailCache:
             block.data += wake.data
             self._account(key, block, len(wake.data))
 
-    async def _read_block(self, name: str, log: int, start: int, end: int) -> bytes:
-        key = (log, start - start % BLOCK_BYTES)
+    async def _read_block(self, stream: Stream, start: int, end: int) -> bytes:
+        key = (stream.log, start - start % BLOCK_BYTES)
         block = self._blocks.get(key)
         if block is None:
             block = self._blocks[key] = _Block(start)
@@ -68,20 +69,26 @@ class TailCache:
         if not block.covers(start, end):
             async with block.lock:
                 before = len(block.data)
-                await self._extend(block, name, log, start, end)
-                self._account(key, block, len(block.data) - before)
+                try:
+                    await self._extend(block, stream, start, end)
+                finally:
+                    self._account(key, block, len(block.data) - before)
         return block.cut(start, end)
 
-    async def _extend(self, block: _Block, name: str, log: int, start: int, end: int) -> None:
+    async def _extend(self, block: _Block, stream: Stream, start: int, end: int) -> None:
+        if start > block.end:
+            # What lies between may have been sealed: begin anew.
+            block.begin = start
+            block.data.clear()
         if start < block.begin:
-            earlier = await self._fetch(name, log, start, block.begin)
+            earlier = await self._fetch(stream, start, block.begin)
             block.data[:0] = earlier
             block.begin = start
         if end > block.end:
-            block.data += await self._fetch(name, log, block.end, end)
+            block.data += await self._fetch(stream, block.end, end)
 
-    async def _fetch(self, name: str, log: int, start: int, end: int) -> bytes:
-        data = await self._tier.fetch(name, log, start, end)
+    async def _fetch(self, stream: Stream, start: int, end: int) -> bytes:
+        data = await self._tier.fetch(stream.name, stream.log, stream.base, start, end)
         if len(data) != end - start:
             raise Dropped
         return data

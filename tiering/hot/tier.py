@@ -1,7 +1,9 @@
 """The hot tier: every verb is one script in one hash slot of Redis."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 
 import msgspec
@@ -36,6 +38,13 @@ INLINE_BYTES = 16 * 1024
 
 _keys = lru_cache(maxsize=4096)(stream_keys)
 _content_type = lru_cache(maxsize=1024)(ContentType)
+
+
+class Attention(Enum):
+    """When a sealer should look after a stream."""
+
+    NOW = b"now"
+    LATER = b"later"
 
 
 class Expired(Exception):
@@ -82,13 +91,14 @@ class HotTier:
         self._pressure = pressure
         self._grid = grid
         self._max_stream_bytes = max_stream_bytes
+        self.attend: Callable[[str, Attention], None] = lambda name, attention: None
 
     async def mint(self) -> int:
         reply = await self._writes.run("mint", (LOG_COUNTER,), LOG_EPOCH_MS)
         return int(reply[1])
 
     async def create(self, name: str, wanted: Configuration, payload: Payload) -> Created:
-        self._pressure.admit()
+        await self._pressure.admit()
         if 0 < self._max_stream_bytes < len(payload.data):
             raise TooLarge(_STREAM_TOO_LARGE)
         lifetime = wanted.lifetime
@@ -108,6 +118,7 @@ class HotTier:
         )
         match reply:
             case [b"created" | b"created_over_expired" as outcome, log, tail]:
+                self.attend(name, Attention.NOW if wanted.closed else Attention.LATER)
                 end = Offset(int(log), int(tail))
                 over_expired = outcome == b"created_over_expired"
                 return Created(end, wanted.content_type, True, over_expired)
@@ -120,8 +131,8 @@ class HotTier:
                 raise _unexpected("create", reply)
 
     async def append(self, name: str, append: Append) -> Appended:
-        if append.payload.data:
-            self._pressure.admit()
+        if append.payload.data and self._pressure.is_high:
+            await self._pressure.admit()
         producer = append.producer
         reply = await self._writes.run(
             "append",
@@ -138,7 +149,9 @@ class HotTier:
             INLINE_BYTES,
         )
         match reply:
-            case [b"ok", log, tail, closed]:
+            case [b"ok", log, tail, closed, attention]:
+                if attention:
+                    self.attend(name, Attention(attention))
                 highest = producer.seq if producer else None
                 return Appended(Offset(int(log), int(tail)), closed == b"1", False, highest)
             case [b"duplicate", log, tail, closed, highest]:
@@ -169,7 +182,10 @@ class HotTier:
         """The stream, seen from `source`; `Gone` or `Invalid` when that is no place in it."""
         keys = _keys(name)
         reply = await self._reads.run(
-            "look", (keys.meta, keys.records, keys.cuts), _place(source), _flag(renew)
+            "look",
+            (keys.meta, keys.records, keys.cuts, keys.sealed),
+            _place(source),
+            _flag(renew),
         )
         match reply:
             case [b"missing"]:
@@ -181,13 +197,15 @@ class HotTier:
             case _:
                 raise _unexpected("look", reply)
 
-    async def delete(self, name: str) -> bool:
+    async def delete(self, name: str, log: int | None = None) -> bool:
         """False when only an expired stream was left to remove."""
-        match reply := await self._writes.run("delete", _all(_keys(name)), ""):
-            case [b"ok"]:
+        match reply := await self._writes.run("delete", _all(_keys(name)), "", log or ""):
+            case [b"ok", _]:
                 return True
-            case [b"expired"]:
+            case [b"expired", _]:
                 return False
+            case [b"other_log"]:
+                raise Conflict("The stream was replaced while it was being deleted.")
             case [b"missing"]:
                 raise NotFound(_NO_SUCH_STREAM)
             case _:
@@ -195,13 +213,15 @@ class HotTier:
 
     async def remove_expired(self, name: str) -> bool:
         """True for the one caller that removed it."""
-        reply = await self._writes.run("delete", _all(_keys(name)), "1")
+        reply = await self._writes.run("delete", _all(_keys(name)), "1", "")
         return bool(reply[0] == b"expired")
 
-    async def fetch(self, name: str, log: int, start: int, end: int) -> bytes:
+    async def fetch(self, name: str, log: int, base: int, start: int, end: int) -> bytes:
         """Stored bytes of one block; fewer than asked for when the block has been dropped."""
-        block = start - start % BLOCK_BYTES
-        assert end <= block + BLOCK_BYTES
+        block = max(base, start - start % BLOCK_BYTES)
+        if start < block:
+            return b""
+        assert end <= block - block % BLOCK_BYTES + BLOCK_BYTES
         key = _keys(name).block(log, block)
         reply = await self._reads.call("GETRANGE", key, start - block, end - block - 1)
         assert isinstance(reply, bytes)
@@ -216,7 +236,16 @@ _STREAM_TOO_LARGE = "The stream would grow beyond the largest size this server a
 
 
 def _all(keys: StreamKeys) -> tuple[str, ...]:
-    return (keys.meta, keys.records, keys.cuts, keys.producers, keys.blocks, keys.live)
+    return (
+        keys.meta,
+        keys.records,
+        keys.cuts,
+        keys.producers,
+        keys.blocks,
+        keys.live,
+        keys.sealed,
+        keys.folded,
+    )
 
 
 def _flag(value: bool) -> str:
@@ -242,7 +271,7 @@ def _int_or_none(text: bytes) -> int | None:
 
 def _view(name: str, source: ReadFrom, facts: list[bytes]) -> View:
     now, log, chain, content_type, ttl, expires, expires_text, deadline = facts[:8]
-    closed, tail, earliest, position, chunk_end, on_boundary = facts[8:]
+    closed, tail, earliest, sealed, base, position, chunk_end, object_start = facts[8:16]
     stream = Stream(
         name=name,
         log=int(log),
@@ -253,13 +282,17 @@ def _view(name: str, source: ReadFrom, facts: list[bytes]) -> View:
         closed=closed == b"1",
         tail=int(tail),
         earliest=int(earliest),
+        sealed=int(sealed),
+        base=int(base),
         now_ms=int(now),
     )
     start = stream.position_of(source) if isinstance(source, Offset) else int(position)
+    on_boundary = facts[16]
     if not on_boundary:
         raise Invalid("The offset lies inside a message.")
     end = stream.tail if chunk_end == b"-1" else int(chunk_end)
-    return View(stream, start, end)
+    whole = int(object_start) if object_start != b"-1" else None
+    return View(stream, start, end, whole, needs_boundary_check=on_boundary == b"?")
 
 
 def _ancestors(chain: bytes) -> tuple[Ancestor, ...]:

@@ -3,7 +3,8 @@
 -- ARGV: data, media type, message lengths, closes ('1' or ''), Stream-Seq,
 --       producer id, epoch, sequence ('' without a producer), largest stream (bytes, 0 = any),
 --       largest payload that travels with the wake-up (bytes)
--- Returns {"ok", log, tail, closed} | {"duplicate", log, tail, closed, highest sequence}
+-- Returns {"ok", log, tail, closed, the sealer's attention ('now', 'later' or '')}
+--       | {"duplicate", log, tail, closed, highest sequence}
 --       | {"missing"} | {"expired"} | {"closed", log, tail} | {"other_type", content type}
 --       | {"stale_epoch", current} | {"epoch_start"} | {"gap", expected}
 --       | {"seq_regression", last} | {"too_large"}
@@ -13,7 +14,7 @@ local producer, epoch, producer_seq = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[
 local largest_stream, largest_inline = tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'closed_by', 'media', 'type',
-  'grid', 'chunk', 'seq', 'ttl', 'deadline')
+  'grid', 'chunk', 'seq', 'ttl', 'deadline', 'base', 'sealed')
 local log, tail = found[1], tonumber(found[2])
 if not log then return {'missing'} end
 local now = now_ms()
@@ -33,7 +34,7 @@ if found[3] == '1' then
   end
   if #data == 0 and closes and tuple == '' then
     if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
-    return {'ok', log, found[2], '1'}
+    return {'ok', log, found[2], '1', ''}
   end
   return {'closed', log, found[2]}
 end
@@ -73,7 +74,7 @@ if seq ~= '' and found[9] ~= '' and not comes_after(seq, found[9]) then
 end
 if largest_stream > 0 and tail + #data > largest_stream then return {'too_large'} end
 
-store_bytes(blocks, log, tail, data)
+store_bytes(blocks, log, tonumber(found[12]), tail, data)
 local chunk, cut = store_cuts(cuts, tonumber(found[8]), tonumber(found[7]), tail, data, lengths)
 store_record(records, tail, data, lengths, now, tuple, seq, closes)
 if producer ~= '' then redis.call('HSET', producers, producer, ARGV[7] .. ':' .. ARGV[8]) end
@@ -101,4 +102,7 @@ local state = closes and 'closed' or 'open'
 local inline = #data <= largest_inline and data or ''
 redis.call('PUBLISH', live, log .. ' ' .. found[2] .. ' ' .. new_tail .. ' ' .. state .. ' '
   .. int(cut) .. '\n' .. inline)
-return {'ok', log, new_tail, closes and '1' or ''}
+
+local attention = found[13] == found[2] and 'later' or ''
+if closes or cut >= 0 then attention = 'now' end
+return {'ok', log, new_tail, closes and '1' or '', attention}

@@ -1,11 +1,11 @@
 -- Creates a stream, or finds that it is there already.
--- KEYS: meta, records, cuts, producers, blocks (prefix), live (channel)
+-- KEYS: meta, records, cuts, producers, blocks (prefix), live (channel), sealed, folded
 -- ARGV: log, content type, media type, grid, ttl (s or ''), expires (ms or ''), expires text,
 --       closed ('1' or ''), data, message lengths
 -- Returns {"created", log, tail} | {"exists", log, tail, content type}
 --       | {"conflict", what differs} | {"created_over_expired", log, tail}
 local keys = {meta = KEYS[1], records = KEYS[2], cuts = KEYS[3], producers = KEYS[4],
-  blocks = KEYS[5], live = KEYS[6]}
+  blocks = KEYS[5], live = KEYS[6], sealed = KEYS[7], folded = KEYS[8]}
 local log, content_type, media, grid = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local ttl, expires, expires_text, closed = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local data, lengths = ARGV[9], ARGV[10]
@@ -27,7 +27,7 @@ end
 
 local deadline = expires
 if ttl ~= '' then deadline = int(now + tonumber(ttl) * 1000) end
-store_bytes(keys.blocks, log, 0, data)
+store_bytes(keys.blocks, log, 0, 0, data)
 local chunk = store_cuts(keys.cuts, 0, grid, 0, data, lengths)
 if #data > 0 or closed == '1' then
   store_record(keys.records, 0, data, lengths, now, '', '', closed == '1')
@@ -35,5 +35,6 @@ end
 redis.call('HSET', keys.meta, 'log', log, 'chain', '', 'type', content_type, 'media', media,
   'grid', int(grid), 'created', int(now), 'ttl', ttl, 'expires', expires,
   'expires_text', expires_text, 'deadline', deadline, 'closed', closed, 'closed_by', '',
-  'tail', int(#data), 'sealed', '0', 'earliest', '0', 'chunk', int(chunk), 'seq', '')
+  'tail', int(#data), 'base', '0', 'sealed', '0', 'sealed_seq', '', 'manifest', '', 'earliest', '0',
+  'chunk', int(chunk), 'seq', '')
 return {outcome, log, int(#data)}

@@ -1,14 +1,16 @@
 -- The facts of one instant, and the chunk that a position lies in. Renews a sliding lifetime.
--- KEYS: meta, records, cuts
+-- KEYS: meta, records, cuts, sealed
 -- ARGV: position ('start', 'now' or a number), renew ('1' or '')
 -- Returns {"ok", now, log, chain, content type, ttl, expires, expires text, deadline, closed,
---          tail, earliest, position, chunk end (-1: not complete), on a message boundary ('1' or '')}
+--          tail, earliest, sealed, base, position, chunk end (-1: not complete),
+--          start of the chunk's object (-1: it has none),
+--          on a message boundary ('1', '' or '?': the sealed piece knows)}
 --       | {"missing"} | {"expired"}
-local meta, records, cuts = unpack(KEYS)
+local meta, records, cuts, sealed = unpack(KEYS)
 local from, renew = ARGV[1], ARGV[2] == '1'
 
 local found = redis.call('HMGET', meta, 'log', 'chain', 'type', 'ttl', 'expires', 'expires_text',
-  'deadline', 'closed', 'tail', 'earliest', 'media')
+  'deadline', 'closed', 'tail', 'earliest', 'media', 'sealed', 'base')
 if not found[1] then return {'missing'} end
 local now = now_ms()
 if has_expired(found[7], now) then return {'expired'} end
@@ -27,25 +29,34 @@ local position = tonumber(from)
 if from == 'start' then position = tonumber(found[10]) end
 if from == 'now' then position = tail end
 
-local chunk_end = -1
-if position < tail then
+local frontier = tonumber(found[12])
+local chunk_end, object_start = -1, -1
+if position < frontier then
+  local piece = redis.call('ZREVRANGEBYSCORE', sealed, int(position), '-inf', 'LIMIT', 0, 1)[1]
+  local kind, start, stop = string.match(piece, '(%a+):(%d+):(%d+)')
+  if kind == 'chunk' then object_start, chunk_end = tonumber(start), tonumber(stop) end
+end
+if chunk_end < 0 and position < tail then
   local cut = redis.call('ZRANGEBYSCORE', cuts, '(' .. int(position), '+inf', 'LIMIT', 0, 1)
   if cut[1] then chunk_end = tonumber(cut[1]) end
 end
 
 local function on_boundary()
-  if found[11] ~= 'application/json' or position <= 0 or position >= tail then return true end
+  if found[11] ~= 'application/json' or position <= 0 or position >= tail then return '1' end
+  if position == frontier then return '1' end
+  if position < frontier then return '?' end
   local entry = redis.call('XRANGE', records, int(position), '+', 'COUNT', 1)[1]
-  if not entry then return false end
+  if not entry then return '' end
   local append_end = tonumber(string.match(entry[1], '%d+'))
-  if append_end == position then return true end
+  if append_end == position then return '1' end
   local lengths, boundary = entry[2][4], append_end
   for at = #lengths - 3, 1, -4 do
     boundary = boundary - struct.unpack('<I4', lengths, at)
-    if boundary <= position then return boundary == position end
+    if boundary <= position then return boundary == position and '1' or '' end
   end
-  return false
+  return ''
 end
 
 return {'ok', int(now), found[1], found[2], found[3], found[4], found[5], found[6], found[7],
-  found[8], found[9], found[10], int(position), int(chunk_end), on_boundary() and '1' or ''}
+  found[8], found[9], found[10], found[12], found[13], int(position), int(chunk_end),
+  int(object_start), on_boundary()}

@@ -1,18 +1,4 @@
--- Puts data at the tail of a log: the bytes, one record, and every chunk end that it passes.
-
-local function store_bytes(blocks, log, tail, data)
-  local stored = 0
-  while stored < #data do
-    local at = tail + stored
-    local block = at - at % BLOCK
-    local piece = data
-    if stored > 0 or #data > block + BLOCK - at then
-      piece = string.sub(data, stored + 1, stored + block + BLOCK - at)
-    end
-    redis.call('APPEND', blocks .. log .. ':' .. int(block), piece)
-    stored = stored + #piece
-  end
-end
+-- What an append notes besides its bytes.
 
 local function next_line(position, grid)
   return position - position % grid + grid

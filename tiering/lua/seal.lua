@@ -1,0 +1,28 @@
+-- Makes a stored piece part of a stream's history and drops what the hot tier held of it.
+-- KEYS: meta, records, cuts, blocks (prefix), sealed, folded
+-- ARGV: log, start, end, kind ("chunk" or "part"), Stream-Seq as of the end,
+--       then for each producer in the piece: id, "epoch:seq"
+-- Returns {"ok"} | {"gone"} (the log is not there any more) | {"moved", frontier}
+local meta, records, cuts, blocks, sealed, folded = unpack(KEYS)
+local log, from, to, kind, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local found = redis.call('HMGET', meta, 'log', 'sealed', 'tail', 'base')
+if found[1] ~= log then return {'gone'} end
+if found[2] ~= from then return {'moved', found[2]} end
+
+redis.call('ZADD', sealed, from, kind .. ':' .. from .. ':' .. to)
+redis.call('HSET', meta, 'sealed', to, 'sealed_seq', seq)
+if #ARGV > 5 then redis.call('HSET', folded, unpack(ARGV, 6)) end
+-- The chunk's object says where it ends; a chunk in parts is only known by its cut.
+if kind == 'chunk' then redis.call('ZREM', cuts, to) end
+
+local base = tonumber(found[4])
+if found[3] == to then
+  drop_blocks(blocks, log, base, tonumber(from), next_block(tonumber(to)))
+  redis.call('HSET', meta, 'base', to)
+  redis.call('UNLINK', records)
+else
+  drop_blocks(blocks, log, base, tonumber(from), tonumber(to))
+  redis.call('XTRIM', records, 'MINID', '=', to .. '-2')
+end
+return {'ok'}
