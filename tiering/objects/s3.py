@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError
 from tiering.errors import Refused
 from tiering.objects.names import checked, decoded, encoded
 from tiering.objects.probe import probe
-from tiering.objects.retry import PATIENT, Patience
+from tiering.objects.retry import PATIENT, Patience, Transient
 from tiering.objects.s3_body import NOTHING, Body
 from tiering.objects.s3_client import config, connect
 from tiering.objects.s3_errors import AlreadyThere, OutOfRange, refusal, translated
@@ -167,7 +167,8 @@ class S3Store:
         info = await self._head(name)
         if info is None:
             raise ObjectMissing
-        span.length_in(info.size)
+        if span.length_in(info.size):
+            raise Transient("Object storage does not send a range that it has.")
         return NOTHING
 
     async def _head(self, name: str) -> ObjectInfo | None:
