@@ -1,7 +1,7 @@
 """From the path of a URL to the name of a stream."""
 
 from functools import lru_cache
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from aiohttp import web
 
@@ -9,7 +9,8 @@ from tiering.errors import Invalid
 
 ROOT = "/v1/stream/"
 RESERVED = "__ds"
-_LONGEST_BYTES = 1024
+# Object stores take keys of 1,024 bytes, and a name must leave room for what stands around it.
+_LONGEST_ENCODED = 800
 
 
 def stream_name(request: web.Request) -> str:
@@ -19,8 +20,8 @@ def stream_name(request: web.Request) -> str:
 @lru_cache(maxsize=4096)
 def _parse(path: str) -> str:
     raw = unquote_to_bytes(path)
-    if not raw or len(raw) > _LONGEST_BYTES:
-        raise Invalid(f"A stream's name has 1 to {_LONGEST_BYTES} bytes.")
+    if not raw or len(quote(raw, safe="")) > _LONGEST_ENCODED:
+        raise Invalid(f"A stream's name has 1 to {_LONGEST_ENCODED} bytes, percent-encoded.")
     try:
         name = raw.decode()
     except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ A JSON stream is stored as `m1,m2,m3,`: each message in the client's own bytes p
 separator, so that every range between two message boundaries is one array away from a body.
 """
 
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ import msgspec
 from tiering.errors import Invalid
 from tiering.stream import ContentType
 
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _batch = msgspec.json.Decoder(list[msgspec.Raw])
 _single = msgspec.json.Decoder(msgspec.Raw)
 
@@ -38,15 +44,40 @@ def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     """The messages of a JSON body: an array counts as its elements, one level deep."""
     try:
         body.decode()
-        if body.lstrip(b" \t\r\n").startswith(b"["):
-            return _batch.decode(body)
-        return [_single.decode(body)]
+        return _decode(body)
     except UnicodeDecodeError as error:
         raise Invalid("The body is not valid UTF-8.") from error
     except RecursionError as error:
         raise Invalid("The JSON in the body is nested too deeply.") from error
     except msgspec.DecodeError as error:
+        harmless = _without_half_pairs(body)
+        if harmless != body:
+            return _cut_alike(body, harmless, _split(harmless))
         raise Invalid(f"The body is not valid JSON: {error}.") from error
+
+
+def _decode(body: bytes) -> Sequence[msgspec.Raw]:
+    if body.lstrip(b" \t\r\n").startswith(b"["):
+        return _batch.decode(body)
+    return [_single.decode(body)]
+
+
+def _without_half_pairs(body: bytes) -> bytes:
+    """Escapes of half a surrogate pair are JSON, but the decoder refuses them: of the same
+    length, a letter instead."""
+    return _ESCAPE.sub(lambda match: rb"\u0041" if match["half"] else match[0], body)
+
+
+def _cut_alike(
+    body: bytes, harmless: bytes, messages: Sequence[bytes | msgspec.Raw]
+) -> Sequence[bytes]:
+    """The stretches of `body` where the messages stand in its harmless double."""
+    found, end = [], 0
+    for message in map(bytes, messages):
+        start = harmless.index(message, end)
+        end = start + len(message)
+        found.append(body[start:end])
+    return found
 
 
 def _join(messages: Sequence[bytes | msgspec.Raw]) -> Payload:

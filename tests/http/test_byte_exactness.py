@@ -14,11 +14,16 @@ CHUNKS = 200
 
 
 @pytest.fixture(scope="module", params=[1024, 65536])
-def sealing_server(request: pytest.FixtureRequest) -> Iterator[RunningServer]:
+def grid(request: pytest.FixtureRequest) -> int:
+    size: int = request.param
+    return size
+
+
+@pytest.fixture(scope="module")
+def sealing_server(grid: int) -> Iterator[RunningServer]:
     """Every append goes to object storage at once."""
     env = {"DS_TIERING__SEAL_AGE_SECS": "0", "DS_CACHE__CHUNK_BYTES": str(2**20)}
-    with RunningServer(workers=2, chunk_bytes=request.param, env=env) as server:
-        server.grid = request.param  # type: ignore[attr-defined]
+    with RunningServer(workers=2, chunk_bytes=grid, env=env) as server:
         yield server
 
 
@@ -49,9 +54,8 @@ def check(wire: Wire, name: str, model: ModelStream, positions: list[int]) -> No
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("content_type", [JSON, BYTES])
 def test_all_offsets_read_the_same_while_the_stream_moves_to_object_storage(
-    sealing_server: RunningServer, wire: Wire, content_type: str
+    sealing_server: RunningServer, wire: Wire, grid: int, content_type: str
 ) -> None:
-    grid: int = sealing_server.grid  # type: ignore[attr-defined]
     dice, name = random.Random(grid), unique_name()
     created = wire.ask("PUT", name, content_type=content_type)
     model = ModelStream(content_type, grid, parse_token(created["Stream-Next-Offset"] or "")[0])

@@ -192,9 +192,7 @@ class Sealer:
         if await self._store.put_if_absent(key, content, metadata or {}):
             return
         if await self._store.get(key) != content:
-            raise Corrupt(
-                f"{key} differs from what is stored: Redis has gone back in time."
-            )
+            raise Corrupt(f"{key} differs from what is stored: Redis has gone back in time.")
 
     async def _commit(self, piece: Piece, index: Index, survey: Survey) -> None:
         outcome = await self._desk.seal(piece, index, survey.producers)

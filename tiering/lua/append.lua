@@ -29,14 +29,12 @@ if found[10] ~= '' then
 end
 
 if found[3] == '1' then
-  if tuple ~= '' and tuple == found[4] then
-    return {'duplicate', log, found[2], '1', ARGV[8]}
-  end
-  if #data == 0 and closes and tuple == '' then
-    if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
-    return {'ok', log, found[2], '1', ''}
-  end
-  return {'closed', log, found[2]}
+  local is_retry = tuple ~= '' and tuple == found[4]
+  local closes_again = #data == 0 and closes and tuple == ''
+  if not is_retry and not closes_again then return {'closed', log, found[2]} end
+  if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
+  if is_retry then return {'duplicate', log, found[2], '1', ARGV[8]} end
+  return {'ok', log, found[2], '1', ''}
 end
 
 if #data > 0 and media ~= found[5] then return {'other_type', found[6]} end
