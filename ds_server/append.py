@@ -30,7 +30,8 @@ async def append(request: web.Request) -> web.StreamResponse:
     began = time.perf_counter()
     wanted = parse_append(request.headers, body)
     done = await request.app[STREAMS].append(name, wanted)
-    TALLY.appended(len(body), time.perf_counter() - began)
+    size = 0 if done.duplicate else len(body)
+    TALLY.appended(size, time.perf_counter() - began)
     return _render(request, done, wanted)
 
 

@@ -3,7 +3,8 @@
 from aiohttp import hdrs, web
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
-from ds_server.manners import explain
+from ds_server.manners import explain, explained
+from ds_server.metrics import ERRORS
 from ds_server.names import ROOT
 
 
@@ -30,6 +31,14 @@ class Dispatcher:
         found = self._found.get(request.method)
         is_plain = request.rel_url.raw_path.startswith(ROOT) and hdrs.EXPECT not in request.headers
         if found is None or not is_plain:
-            return await self._app._handle(request)
+            return await self._by_the_router(request)
         request._match_info = found
         return await explain(request, found.handler)
+
+    async def _by_the_router(self, request: web.Request) -> web.StreamResponse:
+        """It looks at expectations before it asks any middleware."""
+        try:
+            return await self._app._handle(request)
+        except web.HTTPException as error:
+            ERRORS.labels(type(error).__name__).inc()
+            return explained(error)

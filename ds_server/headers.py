@@ -84,4 +84,8 @@ def _utf8(value: str, name: str) -> str:
 
 
 def is_true(headers: CIMultiDictProxy[str], name: str) -> bool:
-    return headers.get(name, "").lower() == TRUE
+    """Any other value counts as none; the protocol wants it so."""
+    values = headers.getall(name, [])
+    if len(values) > 1:
+        raise Invalid(f"The header {name} is given more than once.")
+    return bool(values) and values[0].lower() == TRUE

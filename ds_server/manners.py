@@ -39,7 +39,7 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
         return answer(error)
     except web.HTTPException as error:
         ERRORS.labels(type(error).__name__).inc()
-        return _explained(error)
+        return explained(error)
     except Exception as error:
         if has_begun(request):
             raise
@@ -60,11 +60,13 @@ _DETAILS = {
     HTTPStatus.NOT_FOUND: "Nothing lives at this address; streams are below /v1/stream/.",
     HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that method.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than this server takes.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Bodies are taken as they are, without Content-Encoding.",
+    HTTPStatus.EXPECTATION_FAILED: "The only expectation this server meets is 100-continue.",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
 }
 
 
-def _explained(error: web.HTTPException) -> web.Response:
+def explained(error: web.HTTPException) -> web.Response:
     status = HTTPStatus(error.status)
     allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
     return problem(status, _DETAILS.get(status, error.reason), allow)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable
 
@@ -91,22 +92,24 @@ SSE_FOLLOWERS = FOLLOWERS.labels("sse")
 
 async def sample(*samplers: Callable[[], None]) -> None:
     """Measures the loop's lag and takes over what is counted elsewhere, for ever."""
-    loop = asyncio.get_running_loop()
     while True:
-        before = loop.time()
+        before = time.perf_counter()
         await asyncio.sleep(_PERIOD_SECS)
-        LOOP_LAG_SECONDS.observe(max(0.0, loop.time() - before - _PERIOD_SECS))
+        LOOP_LAG_SECONDS.observe(max(0.0, time.perf_counter() - before - _PERIOD_SECS))
         for sampler in samplers:
             sampler()
 
 
 @contextlib.asynccontextmanager
 async def sampling(*samplers: Callable[[], None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(sample(TALLY.hand_over, *samplers))
+    samplers = (TALLY.hand_over, *samplers)
+    task = asyncio.create_task(sample(*samplers))
     yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+    for sampler in samplers:
+        sampler()
 
 
 def difference(count: Callable[[], int], counter: Counter) -> Callable[[], None]:

@@ -14,12 +14,12 @@ _LONGEST_ENCODED = 800
 
 
 def stream_name(request: web.Request) -> str:
-    return _parse(request.rel_url.raw_path.removeprefix(ROOT))
+    return _parse(request.rel_url.raw_path)
 
 
 @lru_cache(maxsize=4096)
 def _parse(path: str) -> str:
-    raw = unquote_to_bytes(path)
+    raw = unquote_to_bytes(path).removeprefix(ROOT.encode())
     if not raw or len(quote(raw, safe="")) > _LONGEST_ENCODED:
         raise Invalid(f"A stream's name has 1 to {_LONGEST_ENCODED} bytes, percent-encoded.")
     try:

@@ -14,6 +14,7 @@ from tiering.errors import (
     Fenced,
     Gone,
     Invalid,
+    Mistake,
     NotFound,
     SequenceGap,
     StreamClosed,
@@ -31,6 +32,7 @@ STATUS: Final[dict[type[StreamError], HTTPStatus]] = {
     TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
+    Mistake: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
 

@@ -1,9 +1,13 @@
 """The HTTP connection: what is not even a request gets an answer like every other."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Any
 
-from aiohttp import web
+from aiohttp import HttpVersion10, web
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from ds_server.dispatch import Dispatcher
@@ -13,8 +17,22 @@ from ds_server.problem import problem
 
 log = logging.getLogger(__name__)
 
+CLIENT_CLOSED_REQUEST = 499
+
+Handling = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 
 class Protocol(RequestHandler):
+    async def _handle_request(
+        self, request: web.BaseRequest, start_time: float | None, request_handler: Handling
+    ) -> tuple[web.StreamResponse, bool]:
+        """A request whose client has gone is logged like any other."""
+        try:
+            return await super()._handle_request(request, start_time, request_handler)
+        except asyncio.CancelledError:
+            self.log_access(request, web.Response(status=CLIENT_CLOSED_REQUEST), start_time)
+            raise
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -53,4 +71,15 @@ class Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         await super()._make_server()
         app = self._app
-        return _Server(Dispatcher(app).handle, request_factory=app._make_request, **self._kwargs)
+        return _Server(Dispatcher(app).handle, request_factory=_making(app), **self._kwargs)
+
+
+def _making(app: web.Application) -> Callable[..., web.BaseRequest]:
+    """A request line without a version is answered in the oldest one that has answers."""
+
+    def make(message: RawRequestMessage, *rest: Any) -> web.BaseRequest:
+        if message.version < HttpVersion10:
+            message = message._replace(version=HttpVersion10)
+        return app._make_request(message, *rest)
+
+    return make

@@ -18,6 +18,7 @@ Delay = Annotated[float, Meta(gt=0, le=86400, description="seconds, more than 0,
 OptionalDelay = Annotated[float, Meta(ge=0, le=86400, description="seconds, 0 (off) to a day")]
 TailSeconds = Annotated[int, Meta(ge=0, le=10, description="whole seconds from 0 to 10")]
 Bytes = Annotated[int, Meta(ge=1, description="a number of bytes, 1 or more")]
+BodyBytes = Annotated[int, Meta(ge=1, le=256 * MiB, description="a number of bytes, 1 to 256 MiB")]
 OptionalBytes = Annotated[int, Meta(ge=0, description="a number of bytes, 0 for no limit")]
 ChunkBytes = Annotated[int, Meta(ge=1, le=GiB, description="a number of bytes, 1 to 1 GiB")]
 Flag = Annotated[bool, Meta(description="true or false")]
@@ -61,7 +62,7 @@ class Http(Section, frozen=True):
 
 
 class Limits(Section, frozen=True):
-    max_body_bytes: Bytes = 64 * MiB
+    max_body_bytes: BodyBytes = 16 * MiB
     max_stream_bytes: OptionalBytes = 0
     max_hot_bytes: Bytes = GiB
     body_timeout_secs: Delay = 30.0

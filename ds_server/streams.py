@@ -5,6 +5,7 @@ from aiohttp import web
 from cdn import policy
 from ds_server import headers, metrics
 from ds_server.append import append
+from ds_server.body import expect
 from ds_server.create import create
 from ds_server.keys import STREAMS
 from ds_server.live.long_poll import long_poll
@@ -69,9 +70,9 @@ async def delete(request: web.Request) -> web.Response:
 
 
 def add_routes(app: web.Application) -> None:
-    path = f"{ROOT}{{name:.*}}"
-    app.router.add_put(path, create)
-    app.router.add_post(path, append)
+    path = f"{ROOT}{{name:(?s:.*)}}"
+    app.router.add_route("PUT", path, create, expect_handler=expect)
+    app.router.add_route("POST", path, append, expect_handler=expect)
     app.router.add_get(path, read, allow_head=False)
     app.router.add_head(path, head)
     app.router.add_delete(path, delete)

@@ -23,6 +23,7 @@ from ds_server.tls import server_context
 from tiering.errors import Refused
 
 KEEP_ALIVE_SECS = 75.0
+LINGERING_SECS = 2.0
 SHUTDOWN_SECS = 5.0
 DRAIN_POLLS = 25
 DRAIN_POLL_SECS = 0.02
@@ -73,9 +74,11 @@ def _runner(app: web.Application, settings: Settings) -> web.AppRunner:
     return Runner(
         app,
         access_log_class=AccessLog,
+        auto_decompress=False,
         access_log=access_log if settings.log.access else None,
         handler_cancellation=True,
         keepalive_timeout=KEEP_ALIVE_SECS,
+        lingering_time=LINGERING_SECS,
         shutdown_timeout=SHUTDOWN_SECS,
     )
 

@@ -62,5 +62,9 @@ class Corrupt(StreamError):
     """Stored data is not what was written."""
 
 
+class Mistake(StreamError):
+    """The server did something that it should not have done."""
+
+
 class Refused(Exception):
     """This deployment must not be served; the message is one line for the operator."""

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tiering.errors import Invalid
+from tiering.errors import Invalid, TooLarge
 from tiering.stream import ContentType
+
+# Each costs Redis and the worker some time and memory of its own, however short it is.
+MOST_MESSAGES = 100_000
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -44,7 +47,7 @@ def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     """The messages of a JSON body: an array counts as its elements, one level deep."""
     try:
         body.decode()
-        return _decode(body)
+        messages = _decode(body)
     except UnicodeDecodeError as error:
         raise Invalid("The body is not valid UTF-8.") from error
     except RecursionError as error:
@@ -54,6 +57,9 @@ def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
         if harmless != body:
             return _cut_alike(body, harmless, _split(harmless))
         raise Invalid(f"The body is not valid JSON: {error}.") from error
+    if len(messages) > MOST_MESSAGES:
+        raise TooLarge(f"One append takes at most {MOST_MESSAGES} messages.")
+    return messages
 
 
 def _decode(body: bytes) -> Sequence[msgspec.Raw]:

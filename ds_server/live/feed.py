@@ -1,6 +1,7 @@
 """What a worker knows of the streams that are followed through it."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ class Feed:
         if message is None:
             self.times_heard += 1
         else:
-            self.heard_at = self._loop.time()
+            self.heard_at = time.perf_counter()
             self.latest = Wake.parse(message)
             self._news = None
             self._streams.note(self.latest)

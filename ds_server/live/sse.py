@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from cdn import policy
 from cdn.cursor import cursor
@@ -87,12 +87,13 @@ class _Session:
         self._sent += len(frame.wire)
         await self._write(frame)
         if news.heard_at is not None:
-            metrics.TALLY.delivered(self._loop.time() - news.heard_at)
+            metrics.TALLY.delivered(time.perf_counter() - news.heard_at)
 
     async def _write(self, frame: Frame) -> None:
         """The same bytes for every follower; one who is slow waits for himself."""
         transport = self._request.transport
-        if len(frame.chunked) > _SMALL_BYTES or transport is None:
+        is_chunked = self._request.version >= HttpVersion11
+        if len(frame.chunked) > _SMALL_BYTES or transport is None or not is_chunked:
             await write_slowly(self._response, frame.wire)
             return
         transport.write(frame.chunked)

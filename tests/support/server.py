@@ -22,7 +22,7 @@ from ds_server.embedded.locks import is_locked
 
 COMMAND = Path(sys.executable).parent / "ds-server"
 T = TypeVar("T")
-LISTENING = re.compile(r"listening on https?://\S+:([0-9]+)")
+LISTENING = re.compile(r"listening on https?://[^\s\"]+:([0-9]+)")
 
 
 def wait_until(condition: Callable[[], T | None], timeout: float = 30, what: str = "") -> T:

@@ -10,6 +10,11 @@ import pytest
 from support.needs import need
 
 TESTS = Path(__file__).parents[1]
+BARE_PYTEST = {
+    "PYTEST_ADDOPTS": "",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTHONPATH": str(TESTS),
+}
 
 LACKING = "from support.needs import lack\ndef test(): lack('no such thing')"
 LACKING_MODULE = "from support.needs import lack\nlack('no such thing')"
@@ -23,8 +28,7 @@ def outcome(source: str, folder: Path, ci: str) -> str:
     (folder / "test_it.py").write_text(source)
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", folder],
-        env=os.environ
-        | {"CI": ci, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=os.environ | {"CI": ci} | BARE_PYTEST,
         capture_output=True,
         text=True,
     )

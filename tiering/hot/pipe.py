@@ -5,7 +5,7 @@ from collections import deque
 
 import hiredis
 
-from tiering.errors import Invalid, StreamError, Unavailable
+from tiering.errors import Mistake, StreamError, Unavailable
 from tiering.hot import scripts
 from tiering.hot.connection import Address, Argument, Connection, Reply, pack
 
@@ -100,4 +100,4 @@ def translated(error: hiredis.ReplyError) -> StreamError:
         return Unavailable(f"The hot tier does not take commands now: {text.split(' ')[0]}.")
     if text.startswith(("NOAUTH", "WRONGPASS", "NOPERM")):
         return Unavailable("The hot tier refuses this server's credentials.")
-    return Invalid(f"The hot tier refused a command: {text}")
+    return Mistake(f"The hot tier refused a command: {text}")

@@ -20,6 +20,7 @@ class Pressure:
         self._pipe = pipe
         self._max_hot_bytes = max_hot_bytes
         self._task: asyncio.Task[None] | None = None
+        # As last measured, and what was admitted since.
         self.used_bytes = 0
 
     async def open(self) -> None:
@@ -36,13 +37,16 @@ class Pressure:
     def is_high(self) -> bool:
         return self.used_bytes > self._max_hot_bytes // 2
 
-    async def admit(self) -> None:
+    async def admit(self, size: int) -> None:
         """Slows appends down above half of the limit, and refuses them at the limit."""
+        self.used_bytes += size
+        if not self.is_high:
+            return
         if self.used_bytes >= self._max_hot_bytes:
+            self.used_bytes -= size
             raise Unavailable("The hot tier is full.")
-        if self.is_high:
-            excess = 2 * self.used_bytes / self._max_hot_bytes - 1
-            await asyncio.sleep(excess * _LONGEST_DELAY_SECS)
+        excess = 2 * self.used_bytes / self._max_hot_bytes - 1
+        await asyncio.sleep(excess * _LONGEST_DELAY_SECS)
 
     async def _watch(self) -> None:
         while True:

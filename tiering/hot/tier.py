@@ -98,7 +98,7 @@ class HotTier:
         return int(reply[1])
 
     async def create(self, name: str, wanted: Configuration, payload: Payload) -> Created:
-        await self._pressure.admit()
+        await self._pressure.admit(len(payload.data))
         if 0 < self._max_stream_bytes < len(payload.data):
             raise TooLarge(_STREAM_TOO_LARGE)
         lifetime = wanted.lifetime
@@ -131,8 +131,8 @@ class HotTier:
                 raise _unexpected("create", reply)
 
     async def append(self, name: str, append: Append) -> Appended:
-        if append.payload.data and self._pressure.is_high:
-            await self._pressure.admit()
+        if append.payload.data:
+            await self._pressure.admit(len(append.payload.data))
         producer = append.producer
         reply = await self._writes.run(
             "append",
