@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 
 _POLL_SECS = 0.2
 _FLUSH_SECS = 0.01
-_AT_ONCE = 8
+_AT_ONCE = 32
+_LARGE_AT_ONCE = 2
+_SMALL_BYTES = 256 * 1024
 _LEASE_MS = 30_000
 _SWEEP_MS = 60_000
 _PAUSE_AFTER_FAILURE_MS = 1_000
@@ -42,6 +44,7 @@ class Sealer:
         self._holder = os.urandom(8).hex()
         self._noticed: dict[str, int] = {}
         self._wake = asyncio.Event()
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -162,8 +165,14 @@ class Sealer:
 
     async def _seal_piece(self, survey: Survey, end: int) -> None:
         """Index, body, commit: a crash anywhere leaves an object that will be found equal."""
-        stored = await self._desk.stored(survey, end)
-        records = await self._desk.records(survey, end)
+        is_large = end - survey.sealed > _SMALL_BYTES
+        async with self._large if is_large else contextlib.nullcontext():
+            await self._seal_range(survey, end)
+
+    async def _seal_range(self, survey: Survey, end: int) -> None:
+        stored, records = await asyncio.gather(
+            self._desk.stored(survey, end), self._desk.records(survey, end)
+        )
         if len(stored) != end - survey.sealed or not records:
             return  # Another sealer was faster.
         piece = self._piece(survey, end)

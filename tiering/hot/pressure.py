@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 
 _PERIOD_SECS = 0.25
 _LONGEST_DELAY_SECS = 0.2
+BACKLOG_BYTES = 32 * 1024 * 1024
 _USED_MEMORY = re.compile(rb"^used_memory:([0-9]+)", re.MULTILINE)
 
 
@@ -47,6 +48,11 @@ class Pressure:
             raise Unavailable("The hot tier is full.")
         excess = 2 * self.used_bytes / self._max_hot_bytes - 1
         await asyncio.sleep(excess * _LONGEST_DELAY_SECS)
+
+    async def pace(self, unsealed_bytes: int) -> None:
+        """Slows the writers of one stream down to the pace at which it is sealed."""
+        excess = unsealed_bytes / BACKLOG_BYTES - 1
+        await asyncio.sleep(min(max(excess, 0), 5) * _LONGEST_DELAY_SECS)
 
     async def _watch(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 """The hot tier as a sealer sees it: what is unsealed, what is due, and the commit."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
@@ -99,14 +100,14 @@ class SealingDesk:
     async def stored(self, survey: Survey, end: int) -> bytes:
         """The unsealed bytes up to `end`; fewer when another sealer was faster."""
         keys = stream_keys(survey.manifest.name)
-        start, pieces = survey.sealed, []
+        start, ranges = survey.sealed, []
         while start < end:
             block = max(survey.base, start - start % BLOCK_BYTES)
             stop = min(end, start - start % BLOCK_BYTES + BLOCK_BYTES)
             key = keys.block(survey.log, block)
-            pieces.append(await self._pipe.call("GETRANGE", key, start - block, stop - block - 1))
+            ranges.append(self._pipe.call("GETRANGE", key, start - block, stop - block - 1))
             start = stop
-        return b"".join(pieces)
+        return b"".join(await asyncio.gather(*ranges))
 
     async def seal(self, piece: Piece, index: Index, before: Producers) -> Outcome:
         keys = stream_keys(piece.name)

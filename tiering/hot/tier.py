@@ -19,7 +19,7 @@ from tiering.errors import (
 )
 from tiering.hot.keys import LOG_COUNTER, StreamKeys, stream_keys
 from tiering.hot.pipe import Pipe
-from tiering.hot.pressure import Pressure
+from tiering.hot.pressure import BACKLOG_BYTES, Pressure
 from tiering.hot.scripts import BLOCK_BYTES
 from tiering.messages import Payload
 from tiering.offset import NOW, START, Offset, ReadFrom
@@ -149,9 +149,11 @@ class HotTier:
             INLINE_BYTES,
         )
         match reply:
-            case [b"ok", log, tail, closed, attention]:
+            case [b"ok", log, tail, closed, attention, unsealed]:
                 if attention:
                     self.attend(name, Attention(attention))
+                if int(unsealed) > BACKLOG_BYTES:
+                    await self._pressure.pace(int(unsealed))
                 highest = producer.seq if producer else None
                 return Appended(Offset(int(log), int(tail)), closed == b"1", False, highest)
             case [b"duplicate", log, tail, closed, highest]:

@@ -3,7 +3,8 @@
 -- ARGV: data, media type, message lengths, closes ('1' or ''), Stream-Seq,
 --       producer id, epoch, sequence ('' without a producer), largest stream (bytes, 0 = any),
 --       largest payload that travels with the wake-up (bytes)
--- Returns {"ok", log, tail, closed, the sealer's attention ('now', 'later' or '')}
+-- Returns {"ok", log, tail, closed, the sealer's attention ('now', 'later' or ''),
+--          bytes not sealed yet}
 --       | {"duplicate", log, tail, closed, highest sequence}
 --       | {"missing"} | {"expired"} | {"closed", log, tail} | {"other_type", content type}
 --       | {"stale_epoch", current} | {"epoch_start"} | {"gap", expected}
@@ -13,31 +14,34 @@ local data, media, lengths, closes, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == 
 local producer, epoch, producer_seq = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
 local largest_stream, largest_inline = tonumber(ARGV[9]), tonumber(ARGV[10])
 
-local found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'closed_by', 'media', 'type',
-  'grid', 'chunk', 'seq', 'ttl', 'deadline', 'base', 'sealed')
-local log, tail = found[1], tonumber(found[2])
+local found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'media', 'deadline', 'chunk',
+  'grid', 'base', 'sealed')
+local log, tail, deadline = found[1], tonumber(found[2]), found[5]
 if not log then return {'missing'} end
 local now = now_ms()
-if has_expired(found[11], now) then return {'expired'} end
+if has_expired(deadline, now) then return {'expired'} end
 
 local tuple = ''
 if producer ~= '' then tuple = ARGV[7] .. ':' .. ARGV[8] .. ':' .. producer end
 
 local changes = {}
-if found[10] ~= '' then
-  changes = {'deadline', int(now + tonumber(found[10]) * 1000)}
+if deadline ~= '' then
+  local ttl = redis.call('HGET', meta, 'ttl')
+  if ttl ~= '' then changes = {'deadline', int(now + tonumber(ttl) * 1000)} end
 end
 
 if found[3] == '1' then
-  local is_retry = tuple ~= '' and tuple == found[4]
+  local is_retry = tuple ~= '' and tuple == redis.call('HGET', meta, 'closed_by')
   local closes_again = #data == 0 and closes and tuple == ''
   if not is_retry and not closes_again then return {'closed', log, found[2]} end
   if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
   if is_retry then return {'duplicate', log, found[2], '1', ARGV[8]} end
-  return {'ok', log, found[2], '1', ''}
+  return {'ok', log, found[2], '1', '', '0'}
 end
 
-if #data > 0 and media ~= found[5] then return {'other_type', found[6]} end
+if #data > 0 and media ~= found[4] then
+  return {'other_type', redis.call('HGET', meta, 'type')}
+end
 
 if producer ~= '' then
   local state = redis.call('HGET', producers, producer)
@@ -67,20 +71,21 @@ local function comes_after(a, b)
   return #a > #b
 end
 
-if seq ~= '' and found[9] ~= '' and not comes_after(seq, found[9]) then
-  return {'seq_regression', found[9]}
+if seq ~= '' then
+  local last = redis.call('HGET', meta, 'seq')
+  if last ~= '' and not comes_after(seq, last) then return {'seq_regression', last} end
 end
 if largest_stream > 0 and tail + #data > largest_stream then return {'too_large'} end
 
-store_bytes(blocks, log, tonumber(found[12]), tail, data)
-local chunk, cut = store_cuts(cuts, tonumber(found[8]), tonumber(found[7]), tail, data, lengths)
+store_bytes(blocks, log, tonumber(found[8]), tail, data)
+local chunk, cut = store_cuts(cuts, tonumber(found[6]), tonumber(found[7]), tail, data, lengths)
 store_record(records, tail, data, lengths, now, tuple, seq, closes)
 if producer ~= '' then redis.call('HSET', producers, producer, ARGV[7] .. ':' .. ARGV[8]) end
 
 local new_tail = int(tail + #data)
 changes[#changes + 1] = 'tail'
 changes[#changes + 1] = new_tail
-if int(chunk) ~= found[8] then
+if int(chunk) ~= found[6] then
   changes[#changes + 1] = 'chunk'
   changes[#changes + 1] = int(chunk)
 end
@@ -101,6 +106,7 @@ local inline = #data <= largest_inline and data or ''
 redis.call('PUBLISH', live, log .. ' ' .. found[2] .. ' ' .. new_tail .. ' ' .. state .. ' '
   .. int(cut) .. '\n' .. inline)
 
-local attention = found[13] == found[2] and 'later' or ''
+local attention = found[9] == found[2] and 'later' or ''
 if closes or cut >= 0 then attention = 'now' end
-return {'ok', log, new_tail, closes and '1' or '', attention}
+return {'ok', log, new_tail, closes and '1' or '', attention,
+  int(tail + #data - tonumber(found[9]))}

@@ -32,9 +32,10 @@ local chunk = store_cuts(keys.cuts, 0, grid, 0, data, lengths)
 if #data > 0 or closed == '1' then
   store_record(keys.records, 0, data, lengths, now, '', '', closed == '1')
 end
-redis.call('HSET', keys.meta, 'log', log, 'chain', '', 'type', content_type, 'media', media,
-  'grid', int(grid), 'created', int(now), 'ttl', ttl, 'expires', expires,
-  'expires_text', expires_text, 'deadline', deadline, 'closed', closed, 'closed_by', '',
-  'tail', int(#data), 'base', '0', 'sealed', '0', 'sealed_seq', '', 'manifest', '', 'earliest', '0',
-  'chunk', int(chunk), 'seq', '')
+-- What every append asks for comes first: a small hash is searched from its beginning.
+redis.call('HSET', keys.meta, 'log', log, 'tail', int(#data), 'closed', closed, 'media', media,
+  'deadline', deadline, 'chunk', int(chunk), 'grid', int(grid), 'base', '0', 'sealed', '0',
+  'type', content_type, 'ttl', ttl, 'seq', '', 'closed_by', '', 'chain', '', 'created', int(now),
+  'expires', expires, 'expires_text', expires_text, 'earliest', '0', 'sealed_seq', '',
+  'manifest', '')
 return {outcome, log, int(#data)}

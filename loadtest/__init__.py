@@ -1,0 +1,1 @@
+"""Measures servers of the Durable Streams protocol through their HTTP surface."""
