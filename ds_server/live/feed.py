@@ -15,6 +15,8 @@ from tiering.single_flight import SingleFlight
 from tiering.stream import View
 from tiering.streams import Streams
 
+_PATIENCE_SECS = 1.0
+
 
 class Closing(Exception):
     """The worker is shutting down."""
@@ -76,8 +78,10 @@ class Feed:
                 timer.cancel()
 
     async def heard(self) -> None:
-        while not self.times_heard and not self.closing:
-            await self.change(None)
+        """Waits a moment for the channel; who goes on without it is told when it is heard."""
+        deadline = self._loop.time() + _PATIENCE_SECS
+        while not self.times_heard and not self.closing and self._loop.time() < deadline:
+            await self.change(deadline - self._loop.time())
 
     async def look(self, source: Offset) -> View:
         """All followers at one position share one look."""

@@ -49,8 +49,13 @@ def _headers(view: View) -> dict[str, str]:
 
 def _break_off(request: web.Request) -> None:
     """Ends the body without its end, so that no cache takes it for whole."""
-    if request.transport is not None:
-        request.transport.close()
+    transport = request.transport
+    if transport is None:
+        return
+    if transport.get_write_buffer_size():
+        transport.abort()
+    else:
+        transport.close()
 
 
 class _Session:

@@ -1,6 +1,7 @@
 """One HTTP connection on a bare socket: what is sent when, and every byte that comes back."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -83,9 +84,13 @@ class Connection:
 
     async def rest(self) -> bytes:
         """What comes until the server closes, after this side has nothing more to say."""
+        with contextlib.suppress(ConnectionError):
+            self._writer.write_eof()
+        return await self.until_closed()
+
+    async def until_closed(self) -> bytes:
+        """What comes without being asked for until the server closes."""
         try:
-            if self._writer.can_write_eof():
-                self._writer.write_eof()
             async with asyncio.timeout(ANSWER_SECS):
                 return await self._reader.read()
         except ConnectionError:

@@ -14,7 +14,7 @@ from support.server import wait_until
 
 from ds_server.embedded.engines import installed
 
-DURABLE = "--port 0 --save '' --appendonly yes --appendfsync always".replace("''", "").split(" ")
+DURABLE = ["--port", "0", "--save", "", "--appendonly", "yes", "--appendfsync", "always"]
 
 
 class ExternalRedis:

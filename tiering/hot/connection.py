@@ -71,6 +71,7 @@ class _Wire(asyncio.Protocol):
         self._on_lost = on_lost
         self._reader = hiredis.Reader(notEnoughData=_INCOMPLETE)
         self.transport: asyncio.Transport | None = None
+        self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -86,6 +87,7 @@ class _Wire(asyncio.Protocol):
                 self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
         self._on_lost(self)
 
 
@@ -135,6 +137,8 @@ class Connection:
     async def _connect(self) -> None:
         self._lost.clear()
         wire = await self._dial()
+        if wire.is_lost:
+            raise Unavailable("Redis hung up.")
         self._transport = wire.transport
         try:
             await self._on_connected(self._address.greeting())
@@ -172,16 +176,22 @@ class Connection:
         """A Redis that has stopped answering looks like a connection that is up."""
         while True:
             await asyncio.sleep(min(1.0, self._timeout_secs / 4))
-            if self.is_up and self._silence_secs() > self._timeout_secs:
+            if self._is_silent():
                 log.warning("Redis has not answered for %g s", self._timeout_secs)
                 self._drop()
+
+    def _is_silent(self) -> bool:
+        try:
+            return self.is_up and self._silence_secs() > self._timeout_secs
+        except Unavailable:
+            return False
 
     def _drop(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     def _write(self, *commands: tuple[Argument, ...]) -> None:
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             raise Unavailable("The hot tier cannot be reached.")
         self._transport.write(b"".join(pack(command) for command in commands))
 

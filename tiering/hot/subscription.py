@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import hiredis
 
+from tiering.errors import Unavailable
 from tiering.hot.connection import Address, Argument, Connection, Reply
 
 Listener = Callable[[bytes | None], None]
@@ -18,6 +19,7 @@ class Subscription(Connection):
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._listeners: dict[bytes, Listener] = {}
+        self._greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def follow(self, channel: str, listener: Listener) -> None:
         """The listener's first call is None, once the channel is heard."""
@@ -31,17 +33,24 @@ class Subscription(Connection):
             self._write(("UNSUBSCRIBE", channel))
 
     async def _on_connected(self, greeting: list[tuple[Argument, ...]]) -> None:
+        """Back only when Redis has answered: it may accept connections while it is frozen."""
         self._heard_at = self._loop.time()
-        if greeting:
-            self._write(*greeting)
+        self._greeted = self._loop.create_future()
+        self._write(*greeting, ("PING",))
         if self._listeners:
             self._write(("SUBSCRIBE", *self._listeners))
+        try:
+            await asyncio.wait_for(self._greeted, self._timeout_secs)
+        except TimeoutError as error:
+            raise Unavailable("Redis does not answer.") from error
 
     def _on_reply(self, reply: Reply) -> None:
         self._heard_at = self._loop.time()
         if isinstance(reply, hiredis.ReplyError):
             self._drop()
             return
+        if not self._greeted.done():
+            self._greeted.set_result(None)
         if not isinstance(reply, list):
             return
         kind, channel = reply[0], reply[1]
@@ -55,6 +64,8 @@ class Subscription(Connection):
 
     def _on_disconnected(self) -> None:
         """Listeners hear None when the channel is heard again."""
+        if not self._greeted.done():
+            self._greeted.set_exception(Unavailable("The connection to the hot tier broke."))
 
     def _silence_secs(self) -> float:
         """Nothing is due on a quiet channel, so the silence is broken by asking."""
