@@ -43,9 +43,9 @@ class Record:
         return cls(
             end=int(entry_id.partition(b"-")[0]),
             time_ms=int(values[b"t"]),
-            messages=values[b"m"],
-            producer=values[b"p"].decode(),
-            seq=values[b"s"].decode(),
+            messages=values.get(b"m", b""),
+            producer=values.get(b"p", b"").decode(),
+            seq=values.get(b"s", b"").decode(),
             has_data=entry_id.endswith(b"-0"),
         )
 

@@ -49,7 +49,7 @@ local function on_boundary()
   if not entry then return '' end
   local append_end = tonumber(string.match(entry[1], '%d+'))
   if append_end == position then return '1' end
-  local lengths, boundary = entry[2][4], append_end
+  local lengths, boundary = entry[2][4] or '', append_end
   for at = #lengths - 3, 1, -4 do
     boundary = boundary - struct.unpack('<I4', lengths, at)
     if boundary <= position then return boundary == position and '1' or '' end

@@ -29,6 +29,10 @@ end
 -- the append before it did.
 local function store_record(records, tail, data, lengths, now, producer, seq, closes)
   local id = int(tail + #data) .. (#data > 0 and '-0' or '-1')
-  redis.call('XADD', records, id, 't', int(now), 'm', lengths, 'p', producer, 's', seq,
-    'c', closes and '1' or '')
+  if lengths == '' and producer == '' and seq == '' and not closes then
+    redis.call('XADD', records, id, 't', int(now))
+  else
+    redis.call('XADD', records, id, 't', int(now), 'm', lengths, 'p', producer, 's', seq,
+      'c', closes and '1' or '')
+  end
 end
