@@ -49,17 +49,6 @@ def seal_all(server: RunningServer) -> None:
     subprocess.run([command, "seal", "--all"], env=environment, check=True, capture_output=True)
 
 
-def read_all(wire: Wire, name: str) -> bytes:
-    body, offset = b"", "-1"
-    while True:
-        answer = wire.ask("GET", name, offset=offset)
-        assert answer.status == 200
-        body += answer.body
-        offset = answer["Stream-Next-Offset"] or ""
-        if answer["Stream-Up-To-Date"]:
-            return body
-
-
 @pytest.mark.timeout(120)
 def test_a_sealer_frozen_between_put_and_commit_overwrites_and_loses_nothing() -> None:
     name, written = unique_name(), b""
@@ -76,9 +65,9 @@ def test_a_sealer_frozen_between_put_and_commit_overwrites_and_loses_nothing() -
         frozen = start_pausing_sealer(server, name)
         try:
             wait_until(lambda: is_stopped(frozen), what="the sealer to freeze")
-            assert read_all(wire, name) == written
+            assert wire.read_all(name) == written
             seal_all(server)
-            assert read_all(wire, name) == written
+            assert wire.read_all(name) == written
             written += write(100)
             seal_all(server)
             before = contents(server)
@@ -89,10 +78,10 @@ def test_a_sealer_frozen_between_put_and_commit_overwrites_and_loses_nothing() -
             frozen.wait()
         after = contents(server)
         assert {path: after.get(path) for path in before} == before
-        assert read_all(wire, name) == written
+        assert wire.read_all(name) == written
         written += write(50)
         seal_all(server)
-        assert read_all(wire, name) == written
+        assert wire.read_all(name) == written
         wire.close()
 
 

@@ -31,6 +31,8 @@ async def http(chain: Chain) -> AsyncIterator[aiohttp.ClientSession]:
     connector = aiohttp.TCPConnector(ssl=chain.client())
     async with aiohttp.ClientSession(connector=connector) as session:
         yield session
+    # The session does not wait for the farewells of TLS; the loop must not end before them.
+    await asyncio.sleep(0.1)
 
 
 @pytest.fixture

@@ -63,24 +63,13 @@ def test_a_stream_lives_in_the_bucket_and_reads_back_whole(seaweedfs: ObjectServ
         wait_until(
             lambda: stats(server, env)[name]["sealed_bytes"] == len(written), what="it to be sealed"
         )
-        assert read_all(wire, name) == written
+        assert wire.read_all(name) == written
         wire.close()
         server.stop()
     listed = seaweedfs.client.list_objects_v2(Bucket=seaweedfs.bucket, Prefix=prefix)
     kinds = {entry["Key"].split("/")[1] for entry in listed["Contents"]}
     assert kinds >= {"deployment", "index", "manifest"}
     assert kinds & {"chunks", "parts"}
-
-
-def read_all(wire: Wire, name: str) -> bytes:
-    body, offset = b"", "-1"
-    while True:
-        answer = wire.ask("GET", name, offset=offset)
-        assert answer.status == 200
-        body += answer.body
-        offset = answer["Stream-Next-Offset"] or ""
-        if answer["Stream-Closed"]:
-            return body
 
 
 def refusal(env: dict[str, str]) -> str:

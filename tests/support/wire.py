@@ -50,6 +50,17 @@ class Wire:
         response = connection.getresponse()
         return Answer(response.status, response.headers, response.read())
 
+    def read_all(self, stream: str) -> bytes:
+        """From the beginning to the tail, answer by answer."""
+        body, offset = b"", "-1"
+        while True:
+            answer = self.ask("GET", stream, offset=offset)
+            assert answer.status == 200
+            body += answer.body
+            offset = answer["Stream-Next-Offset"] or ""
+            if answer["Stream-Up-To-Date"]:
+                return body
+
     def close(self) -> None:
         for connection in self._connections:
             connection.close()
