@@ -1,6 +1,7 @@
 """Entity tags: they change whenever anything in the answer does."""
 
-from tiering.stream import View
+from tiering.snapshot import Snapshot
+from tiering.stream import Stream, View
 
 
 def etag(view: View) -> str:
@@ -10,6 +11,12 @@ def etag(view: View) -> str:
     elif view.at_tail:
         flags = ":t"
     return f'"{view.stream.log}:{view.start}:{view.end}{flags}"'
+
+
+def snapshot_etag(stream: Stream, snapshot: Snapshot) -> str:
+    is_latest = stream.tail == snapshot.position
+    flags = (":c" if stream.closed else ":t") if is_latest else ""
+    return f'"{stream.log}:{snapshot.position}:{snapshot.digest}{flags}"'
 
 
 def matches(if_none_match: str | None, tag: str) -> bool:

@@ -15,7 +15,7 @@ from ds_server.manners import OPEN_TO_ALL, is_open_to_all
 from ds_server.request_id import request_id
 
 _STATUS_LINES = {
-    status: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
     for status in (HTTPStatus.OK, HTTPStatus.NO_CONTENT)
 }
 _ALWAYS = "".join(
@@ -43,9 +43,9 @@ class _Acknowledgement(web.StreamResponse):
 
     async def prepare(self, request: web.BaseRequest) -> None:
         lines = "".join([f"{name}: {value}\r\n" for name, value in self._lines.items()])
-        length = "" if self._status == HTTPStatus.NO_CONTENT else "Content-Length: 0\r\n"
+        length = "" if self._status == 204 else "Content-Length: 0\r\n"
         self._wire = (
-            f"{_STATUS_LINES[HTTPStatus(self._status)]}{lines}{length}{_ALWAYS}"
+            f"{_STATUS_LINES[self._status]}{lines}{length}{_ALWAYS}"
             f"{headers.REQUEST_ID}: {request_id(request)}\r\n"
             f"Date: {rfc822_formatted_time()}\r\n\r\n"
         ).encode("latin-1")

@@ -5,26 +5,33 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from ds_server import health, manners, metrics, streams
-from ds_server.keys import FEEDS, LEAVING, SETTINGS, STREAMS
-from ds_server.live.feed import Feeds
+from ds_server import bootstrap, buckets, health, manners, metrics, snapshots, streams
+from ds_server.assembly import Pipes, assemble
+from ds_server.keys import (
+    BUCKETS,
+    FEEDS,
+    FRAMES,
+    LEAVING,
+    RECALLS,
+    SETTINGS,
+    SNAPSHOTS,
+    STREAMS,
+    TRANSCRIPT,
+    TURNS,
+)
+from ds_server.live.feeds import Feeds
+from ds_server.live.frames import Frames
+from ds_server.live.turns import Turns
 from ds_server.objects import object_store
+from ds_server.purge import Purger
 from ds_server.settings import Settings
-from tiering.cold.reader import ColdReader
-from tiering.cold.sealer import Sealer
 from tiering.deployment import agree
 from tiering.engine import inspect
 from tiering.hot.connection import Address
 from tiering.hot.pipe import Pipe
-from tiering.hot.pressure import Pressure
-from tiering.hot.sealing import SealingDesk
 from tiering.hot.subscription import Subscription
-from tiering.hot.tail import TailCache
-from tiering.hot.tier import HotTier
-from tiering.registry import Registry
-from tiering.streams import Streams
-
-_TAIL_CACHE_BYTES = 32 * 1024 * 1024
+from tiering.objects.counted import CountedStore
+from tiering.service import Service
 
 
 def build_app(settings: Settings, redis_url: str, *, is_first: bool = True) -> web.Application:
@@ -35,10 +42,13 @@ def build_app(settings: Settings, redis_url: str, *, is_first: bool = True) -> w
     )
     app[SETTINGS] = settings
     app[LEAVING] = asyncio.Event()
+    app[TURNS] = Turns()
     app.on_response_prepare.append(manners.dress)
-    app.on_shutdown.append(_send_readers_away)
     app.cleanup_ctx.append(_tiers(redis_url, is_first))
+    buckets.add_routes(app)
     streams.add_routes(app)
+    snapshots.add_routes(app)
+    bootstrap.add_routes(app)
     health.add_routes(app)
     metrics.add_routes(app)
     return app
@@ -47,50 +57,38 @@ def build_app(settings: Settings, redis_url: str, *, is_first: bool = True) -> w
 def _tiers(redis_url: str, is_first: bool) -> Callable[[web.Application], AsyncIterator[None]]:
     async def context(app: web.Application) -> AsyncIterator[None]:
         settings = app[SETTINGS]
-        await inspect(redis_url)
-        async with object_store(settings) as store:
-            writes, reads, sealing, subscription = _connections(settings, redis_url)
-            pressure = Pressure(reads, settings.limits.max_hot_bytes)
-            tier = HotTier(
-                writes,
-                reads,
-                pressure,
-                grid=settings.tiering.chunk_bytes,
-                max_stream_bytes=settings.limits.max_stream_bytes,
-            )
-            tail = TailCache(tier, _TAIL_CACHE_BYTES)
-            cold = ColdReader(store, settings.cache.chunk_bytes)
-            desk = SealingDesk(sealing)
-            sealer = Sealer(desk, store, pressure, settings.tiering.seal_age_secs)
-            tier.attend = sealer.attend
-            app[STREAMS] = Streams(tier, tail, cold, SealingDesk(reads), store, Registry(tier))
-            app[FEEDS] = Feeds(app[STREAMS], subscription)
-            for connection in (writes, reads, sealing, subscription):
+        promise = await inspect(redis_url)
+        async with object_store(settings) as opened:
+            store = CountedStore(opened)
+            address, timeout_secs = Address.parse(redis_url), settings.redis.timeout_secs
+            pipes = Pipes(*(Pipe(address, timeout_secs) for _ in range(3)))
+            subscription = Subscription(address, timeout_secs)
+            parts = assemble(settings, store, pipes, is_durable=promise.is_durable)
+            app[STREAMS] = parts.streams
+            app[BUCKETS] = parts.buckets
+            app[SNAPSHOTS] = parts.snapshots
+            app[TRANSCRIPT] = parts.transcript
+            app[RECALLS] = parts.recalls
+            app[FEEDS] = Feeds(parts.streams, subscription, app[TURNS])
+            app[FRAMES] = Frames(parts.streams, app[TURNS])
+            for connection in (*pipes, subscription):
                 await connection.open()
             if is_first:
                 await store.check()
-                await agree(sealing, store)
-            for service in (pressure, sealer):
+                await agree(pipes.sealing, store)
+            await pipes.insist_on_deployment()
+            working = (parts.pressure, parts.sealer, parts.janitor, parts.sweep, parts.recalls)
+            services: tuple[Service | Purger, ...] = (*parts.purgers, *working)
+            for service in services:
                 await service.open()
             async with metrics.sampling(
-                metrics.difference(
-                    lambda: writes.sent + reads.sent + sealing.sent, metrics.ROUND_TRIPS
-                ),
-                lambda: metrics.HOT_BYTES.set(pressure.used_bytes),
+                metrics.difference(lambda: pipes.sent, metrics.ROUND_TRIPS),
+                *metrics.differences(store.requests, metrics.OBJECT_REQUESTS),
+                lambda: metrics.HOT_BYTES.set(parts.pressure.used_bytes),
+                lambda: metrics.PURGES_PENDING.set(parts.recalls.pending),
             ):
                 yield
-            for part in (sealer, pressure, cold, subscription, sealing, reads, writes):
+            for part in (*reversed(services), parts.cold, subscription, *pipes):
                 await part.close()
 
     return context
-
-
-def _connections(settings: Settings, redis_url: str) -> tuple[Pipe, Pipe, Pipe, Subscription]:
-    """Large reads and sealing have connections of their own, so that no append waits for them."""
-    address, timeout_secs = Address.parse(redis_url), settings.redis.timeout_secs
-    writes, reads, sealing = (Pipe(address, timeout_secs) for _ in range(3))
-    return writes, reads, sealing, Subscription(address, timeout_secs)
-
-
-async def _send_readers_away(app: web.Application) -> None:
-    app[FEEDS].close()

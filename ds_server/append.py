@@ -16,7 +16,7 @@ from ds_server.keys import STREAMS
 from ds_server.metrics import TALLY
 from ds_server.names import stream_name
 from tiering.errors import Invalid
-from tiering.hot.tier import Append, Appended
+from tiering.hot.terms import Append, Appended
 from tiering.messages import NOTHING, encode
 from tiering.stream import Producer
 

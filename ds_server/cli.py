@@ -1,4 +1,4 @@
-"""The command line: `ds-server`, which is `ds-server serve`, and `ds-server config`."""
+"""The command line: `ds-server`, which is `ds-server serve`, and what else it can do."""
 
 import argparse
 import asyncio
@@ -15,19 +15,18 @@ from tiering.errors import Refused, StreamError
 
 SETTINGS_EXIT_CODE = 2
 
-Command = Callable[[Loaded, argparse.Namespace], None]
+Command = Callable[[Loaded, argparse.Namespace], int | None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(_with_command(sys.argv[1:] if arguments is None else arguments))
     run: Command = options.run
     try:
-        run(load(options.profile, options.config), options)
+        return run(load(options.profile, options.config), options) or 0
     except SettingsError as error:
         return _fail(error, SETTINGS_EXIT_CODE)
     except (OSError, Refused, StreamError) as error:
         return _fail(error, 1)
-    return 0
 
 
 def _with_command(arguments: Sequence[str]) -> list[str]:
@@ -49,6 +48,14 @@ def _parser() -> argparse.ArgumentParser:
     stats.add_argument("--json", action="store_true", help="for machines")
     seal = _add(commands, "seal", "move what is in Redis to object storage now", _seal)
     seal.add_argument("--all", action="store_true", required=True, help="every stream")
+    recover = _add(commands, "recover", "rebuild an empty Redis from object storage", _recover)
+    recover.add_argument("--json", action="store_true", help="for machines")
+    fsck = _add(commands, "fsck", "prove that what is stored is what was written", _fsck)
+    fsck.add_argument("--stream", metavar="NAME", help="only this one")
+    fsck.add_argument("--json", action="store_true", help="for machines")
+    _add(
+        commands, "sweep", "remove what has expired, and what its time of grace is over for", _sweep
+    )
     return parser
 
 
@@ -84,6 +91,24 @@ def _seal(loaded: Loaded, options: argparse.Namespace) -> None:
     from ds_server.upkeep import seal_everything
 
     asyncio.run(seal_everything(loaded.settings))
+
+
+def _recover(loaded: Loaded, options: argparse.Namespace) -> int:
+    from ds_server.repair import recover
+
+    return asyncio.run(recover(loaded.settings, options.json))
+
+
+def _fsck(loaded: Loaded, options: argparse.Namespace) -> int:
+    from ds_server.repair import fsck
+
+    return asyncio.run(fsck(loaded.settings, options.stream, options.json))
+
+
+def _sweep(loaded: Loaded, options: argparse.Namespace) -> None:
+    from ds_server.upkeep import sweep
+
+    asyncio.run(sweep(loaded.settings))
 
 
 def _fail(error: Exception, code: int) -> int:

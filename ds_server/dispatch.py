@@ -1,11 +1,23 @@
 """Requests for streams go straight to their handlers; all others take the router's way."""
 
+from urllib.parse import unquote
+
 from aiohttp import hdrs, web
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
+from ds_server.body import expect
 from ds_server.manners import explain, explained
 from ds_server.metrics import ERRORS
-from ds_server.names import ROOT
+from ds_server.names import BUCKETS_ROOT, ROOT
+from tiering.membership import LISTING
+
+
+def _is_a_stream(path: str) -> bool:
+    """Both surfaces have the same handlers."""
+    if path.startswith(ROOT):
+        return True
+    is_in_a_bucket = path.startswith(BUCKETS_ROOT) and path.count("/") == 3
+    return is_in_a_bucket and unquote(path.rpartition("/")[2]) != LISTING
 
 
 class Dispatcher:
@@ -29,15 +41,19 @@ class Dispatcher:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(request, web.Request)
         found = self._found.get(request.method)
-        is_plain = request.rel_url.raw_path.startswith(ROOT) and hdrs.EXPECT not in request.headers
-        if found is None or not is_plain:
+        is_plain = hdrs.EXPECT not in request.headers
+        if found is None or not is_plain or not _is_a_stream(request.rel_url.raw_path):
             return await self._by_the_router(request)
         request._match_info = found
         return await explain(request, found.handler)
 
     async def _by_the_router(self, request: web.Request) -> web.StreamResponse:
-        """It looks at expectations before it asks any middleware."""
+        """It looks at expectations before it asks any middleware, and chokes on what is no text:
+        those that cannot be met do not come to it."""
         try:
+            if hdrs.EXPECT in request.headers:
+                request._match_info = next(iter(self._found.values()))
+                await expect(request)
             return await self._app._handle(request)
         except web.HTTPException as error:
             ERRORS.labels(type(error).__name__).inc()

@@ -7,7 +7,6 @@ from multidict import CIMultiDictProxy, istr
 from tiering.errors import Invalid
 
 CONTENT_TYPE: Final = istr("Content-Type")
-CACHE_CONTROL: Final = istr("Cache-Control")
 STREAM_NEXT_OFFSET: Final = istr("Stream-Next-Offset")
 STREAM_UP_TO_DATE: Final = istr("Stream-Up-To-Date")
 STREAM_CLOSED: Final = istr("Stream-Closed")
@@ -16,6 +15,7 @@ STREAM_SEQ: Final = istr("Stream-Seq")
 STREAM_TTL: Final = istr("Stream-TTL")
 STREAM_EXPIRES_AT: Final = istr("Stream-Expires-At")
 STREAM_SSE_DATA_ENCODING: Final = istr("Stream-SSE-Data-Encoding")
+STREAM_SNAPSHOT_OFFSET: Final = istr("Stream-Snapshot-Offset")
 STREAM_FORKED_FROM: Final = istr("Stream-Forked-From")
 STREAM_FORK_OFFSET: Final = istr("Stream-Fork-Offset")
 STREAM_FORK_SUB_OFFSET: Final = istr("Stream-Fork-Sub-Offset")
@@ -27,12 +27,22 @@ PRODUCER_RECEIVED_SEQ: Final = istr("Producer-Received-Seq")
 
 REQUEST_ID: Final = istr("X-Request-Id")
 
+# Between our edges and the server; readers see none of them.
+EDGE_SECRET: Final = istr("DS-Edge-Secret")
+EDGE_SECONDS: Final = istr("DS-Edge-Seconds")
+OBJECT: Final = istr("DS-Object")
+OBJECT_HOST: Final = istr("DS-Object-Host")
+OBJECT_LENGTH: Final = istr("DS-Object-Length")
+OBJECT_CACHE_CONTROL: Final = istr("DS-Cache-Control")
+
 TRUE: Final = "true"
 
 REQUEST_HEADERS: Final = (
     "Content-Type",
     "Authorization",
     "If-None-Match",
+    "If-Range",
+    "Range",
     REQUEST_ID,
     STREAM_SEQ,
     STREAM_TTL,
@@ -51,6 +61,8 @@ RESPONSE_HEADERS: Final = (
     "Location",
     "Content-Type",
     "Retry-After",
+    "Accept-Ranges",
+    "Content-Range",
     STREAM_NEXT_OFFSET,
     STREAM_CURSOR,
     STREAM_UP_TO_DATE,
@@ -58,6 +70,7 @@ RESPONSE_HEADERS: Final = (
     STREAM_TTL,
     STREAM_EXPIRES_AT,
     STREAM_SSE_DATA_ENCODING,
+    STREAM_SNAPSHOT_OFFSET,
     PRODUCER_EPOCH,
     PRODUCER_SEQ,
     PRODUCER_EXPECTED_SEQ,

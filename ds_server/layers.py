@@ -7,11 +7,11 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
-from ds_server.settings import SECTIONS, TYPES, OptionalPath, RedisUrl, Settings, masked
+from ds_server.settings import SECRETS, SECTIONS, TYPES, Settings, masked
 
 
 class SettingsError(Exception):
@@ -104,16 +104,22 @@ def _converted(name: str, given: Given) -> object:
     try:
         return msgspec.convert(value, wanted, strict=not given.is_text)
     except msgspec.ValidationError as error:
-        shown = masked(str(given.value)) if name == "redis.url" else given.value
+        shown = _shown(name, given.value)
         meaning = wanted.__metadata__[0].description
         raise SettingsError(f"{given.origin}: {name} must be {meaning}, not {shown!r}") from error
+
+
+def _shown(name: str, value: object) -> object:
+    if name in SECRETS:
+        return "***"
+    return masked(str(value)) if name == "redis.url" else value
 
 
 def _untexted(text: object, wanted: Any) -> object:
     """An empty variable is an empty list, or a value that is not set."""
     if get_origin(wanted.__origin__) is tuple:
         return [part.strip() for part in str(text).split(",") if part.strip()]
-    return None if text == "" and wanted in (RedisUrl, OptionalPath) else text
+    return None if text == "" and type(None) in get_args(wanted.__origin__) else text
 
 
 def _assembled(values: Mapping[str, object], origins: Mapping[str, str]) -> Settings:

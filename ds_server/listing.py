@@ -6,7 +6,7 @@ from itertools import groupby
 import msgspec
 
 from ds_server.layers import Loaded
-from ds_server.settings import flat, masked
+from ds_server.settings import SECRETS, flat, masked
 
 
 def listing(loaded: Loaded) -> str:
@@ -27,5 +27,7 @@ def _row(name: str, value: object) -> str:
     key = name.split(".")[1]
     if value is None:
         return f"# {key} is not set"
+    if name in SECRETS and value:
+        return f"# {key} is set, and not shown"
     shown = masked(value) if name == "redis.url" and isinstance(value, str) else value
     return f"{key} = {msgspec.json.encode(shown).decode()}"

@@ -11,7 +11,7 @@ from ds_server.keys import LEAVING, SETTINGS
 from ds_server.metrics import ERRORS
 from ds_server.problem import answer, problem
 from ds_server.request_id import request_id
-from tiering.errors import StreamError
+from tiering.errors import Corrupt, StreamError
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,8 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await handler(request)
     except StreamError as error:
         ERRORS.labels(type(error).__name__).inc()
+        if isinstance(error, Corrupt):
+            log.error("%s %s: %s", request.method, request.rel_url, error, extra=_id(request))
         if has_begun(request):
             raise
         return answer(error)
@@ -44,11 +46,11 @@ async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
         if has_begun(request):
             raise
         ERRORS.labels(type(error).__name__).inc()
-        log.exception("%s %s failed", request.method, request.rel_url, extra=_id_for_log(request))
+        log.exception("%s %s failed", request.method, request.rel_url, extra=_id(request))
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The server made a mistake.")
 
 
-def _id_for_log(request: web.Request) -> dict[str, str]:
+def _id(request: web.Request) -> dict[str, str]:
     return {"request_id": request_id(request)}
 
 
@@ -57,7 +59,7 @@ def has_begun(request: web.Request) -> bool:
 
 
 _DETAILS = {
-    HTTPStatus.NOT_FOUND: "Nothing lives at this address; streams are below /v1/stream/.",
+    HTTPStatus.NOT_FOUND: "Nothing lives at this address; streams are below /v1/stream/ and /ds/.",
     HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that method.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than this server takes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Bodies are taken as they are, without Content-Encoding.",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ds_server.settings import Settings
+from tiering.data_directory import objects_in
 from tiering.errors import Refused
 from tiering.objects.open import open_store
 from tiering.objects.store import ObjectStore
@@ -21,4 +22,4 @@ def _in_the_data_directory(settings: Settings) -> str:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(f"data directory {data}: {error.strerror}") from error
-    return (data / "objects").as_uri()
+    return objects_in(data).as_uri()

@@ -11,6 +11,7 @@ from ds_server import headers
 from tiering.errors import (
     Conflict,
     Corrupt,
+    Deleted,
     Fenced,
     Gone,
     Invalid,
@@ -27,6 +28,7 @@ STATUS: Final[dict[type[StreamError], HTTPStatus]] = {
     Invalid: HTTPStatus.BAD_REQUEST,
     NotFound: HTTPStatus.NOT_FOUND,
     Gone: HTTPStatus.GONE,
+    Deleted: HTTPStatus.GONE,
     Fenced: HTTPStatus.FORBIDDEN,
     Conflict: HTTPStatus.CONFLICT,
     TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -11,6 +12,8 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from ds_server.dispatch import Dispatcher
+from ds_server.keys import TURNS
+from ds_server.live.departures import Departures
 from ds_server.manners import clothe
 from ds_server.metrics import ERRORS
 from ds_server.problem import problem
@@ -23,13 +26,38 @@ Handling = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Protocol(RequestHandler):
+    def __init__(self, departures: Departures, *rest: Any, **kwargs: Any) -> None:
+        super().__init__(*rest, **kwargs)
+        self._departures = departures
+        self._has_left = False
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """True: the transport stays open until it is closed here, which TLS does not allow."""
+        if self.transport is None or self.transport.get_extra_info("sslcontext") is not None:
+            return False
+        self._departures.add(self._leave)
+        return True
+
+    def _leave(self) -> None:
+        self._has_left = True
+        if self.transport is not None:
+            self.transport.close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Who has not had his turn yet gets it now."""
+        if self._has_left:
+            super().connection_lost(exc)
+        else:
+            self._departures.add(partial(super().connection_lost, exc))
+
     async def _handle_request(
         self, request: web.BaseRequest, start_time: float | None, request_handler: Handling
     ) -> tuple[web.StreamResponse, bool]:
-        """A request whose client has gone is logged like any other."""
+        """A request whose client has gone is logged like any other, whether that was noticed by
+        waiting or by writing."""
         try:
             return await super()._handle_request(request, start_time, request_handler)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, ConnectionError):
             self.log_access(request, web.Response(status=CLIENT_CLOSED_REQUEST), start_time)
             raise
 
@@ -63,15 +91,20 @@ def _sentence(status: int) -> str:
 
 
 class _Server(web.Server):
+    def __init__(self, departures: Departures, *rest: Any, **kwargs: Any) -> None:
+        super().__init__(*rest, **kwargs)
+        self._departures = departures
+
     def __call__(self) -> RequestHandler:
-        return Protocol(self, loop=self._loop, **self._kwargs)
+        return Protocol(self._departures, self, loop=self._loop, **self._kwargs)
 
 
 class Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         await super()._make_server()
-        app = self._app
-        return _Server(Dispatcher(app).handle, request_factory=_making(app), **self._kwargs)
+        app, departures = self._app, Departures(self._app[TURNS])
+        handle, make = Dispatcher(app).handle, _making(app)
+        return _Server(departures, handle, request_factory=make, **self._kwargs)
 
 
 def _making(app: web.Application) -> Callable[..., web.BaseRequest]:

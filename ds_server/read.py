@@ -9,7 +9,9 @@ from multidict import MultiMapping
 
 from cdn import policy
 from cdn.etag import etag, matches
+from cdn.tags import tags
 from ds_server import headers, metrics
+from ds_server.handoff import hand_off
 from ds_server.keys import SETTINGS, STREAMS
 from ds_server.names import stream_name
 from tiering.errors import Invalid
@@ -32,14 +34,14 @@ class ReadQuery:
 
     @classmethod
     def parse(cls, query: MultiMapping[str]) -> "ReadQuery":
-        live = _live(_single(query, "live"))
-        offset = _single(query, "offset")
+        live = _live(single(query, "live"))
+        offset = single(query, "offset")
         if offset is None and live is not None:
             raise Invalid("A live read needs an offset.")
-        return cls(_source(offset), live, _single(query, "cursor"))
+        return cls(_source(offset), live, single(query, "cursor"))
 
 
-def _single(query: MultiMapping[str], name: str) -> str | None:
+def single(query: MultiMapping[str], name: str) -> str | None:
     values = query.getall(name, [])
     if len(values) > 1:
         raise Invalid(f"The query parameter {name} is given more than once.")
@@ -66,12 +68,16 @@ def _source(text: str | None) -> ReadFrom:
 async def catch_up(request: web.Request, query: ReadQuery) -> web.StreamResponse:
     view = await request.app[STREAMS].look(stream_name(request), query.source)
     tail_secs = request.app[SETTINGS].http.tail_cache_secs
-    answer = describe(view, policy.catch_up(view, query.source, tail_secs))
+    answer = describe(view, policy.cache_control(policy.Read(view, query.source, None, tail_secs)))
     if query.source is not NOW:
         answer["ETag"] = etag(view)
         if matches(request.headers.get("If-None-Match"), answer["ETag"]):
             return not_modified(answer)
-    metrics.CATCH_UP.inc()
+    handed_off = await hand_off(request, view, answer)
+    if handed_off is not None:
+        metrics.HANDED_OFF.inc()
+        return handed_off
+    (metrics.TAIL if view.at_tail and not view.at_closed_end else metrics.CHUNK).inc()
     return await send(request, view, answer)
 
 
@@ -81,6 +87,7 @@ def describe(view: View, cache_control: str) -> dict[str, str]:
         "Content-Type": view.stream.content_type.text,
         "Cache-Control": cache_control,
         headers.STREAM_NEXT_OFFSET: str(view.stream.at(view.end)),
+        **tags(view.stream.name),
     }
     if view.at_tail:
         answer[headers.STREAM_UP_TO_DATE] = headers.TRUE

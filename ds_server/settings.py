@@ -22,6 +22,19 @@ BodyBytes = Annotated[int, Meta(ge=1, le=256 * MiB, description="a number of byt
 OptionalBytes = Annotated[int, Meta(ge=0, description="a number of bytes, 0 for no limit")]
 ChunkBytes = Annotated[int, Meta(ge=1, le=GiB, description="a number of bytes, 1 to 1 GiB")]
 Flag = Annotated[bool, Meta(description="true or false")]
+Urls = Annotated[
+    tuple[Annotated[str, Meta(pattern="^https?://.")], ...],
+    Meta(description="a list of http:// or https:// URLs"),
+]
+HeaderLines = Annotated[
+    tuple[Annotated[str, Meta(pattern="^[A-Za-z0-9-]+:")], ...],
+    Meta(description="a list of headers, each as Name: value"),
+]
+Secret = Annotated[
+    Annotated[str, Meta(pattern="^[A-Za-z0-9._~+/=-]{16,}$")] | None,
+    Meta(description="16 or more letters, digits or ._~+/=-"),
+]
+Method = Annotated[str, Meta(pattern="^[A-Z]+$", description="an HTTP method")]
 Origins = Annotated[tuple[str, ...], Meta(description="a list of origins")]
 RedisUrl = Annotated[
     Annotated[str, Meta(pattern="^(redis|rediss|unix)://.")] | None,
@@ -35,6 +48,7 @@ Endpoint = Annotated[
     Annotated[str, Meta(pattern="^https?://.")] | None,
     Meta(description="an http:// or https:// URL"),
 ]
+AnyText = Annotated[str, Meta(description="text")]
 OptionalText = Annotated[str | None, Meta(description="text")]
 OptionalPath = Annotated[str | None, Meta(description="the path of a file")]
 Level = Annotated[
@@ -65,6 +79,7 @@ class Limits(Section, frozen=True):
     max_body_bytes: BodyBytes = 16 * MiB
     max_stream_bytes: OptionalBytes = 0
     max_hot_bytes: Bytes = GiB
+    max_snapshot_bytes: Bytes = 4 * GiB
     body_timeout_secs: Delay = 30.0
 
 
@@ -80,6 +95,8 @@ class Storage(Section, frozen=True):
 class Tiering(Section, frozen=True):
     chunk_bytes: ChunkBytes = 4 * MiB
     seal_age_secs: OptionalDelay = 60.0
+    delete_grace_secs: OptionalDelay = 300.0
+    sweep_secs: Delay = 60.0
 
 
 class Objects(Section, frozen=True):
@@ -90,6 +107,23 @@ class Objects(Section, frozen=True):
 
 class Cache(Section, frozen=True):
     chunk_bytes: Bytes = 32 * MiB
+
+
+class Edge(Section, frozen=True):
+    secret: Secret = None
+    presign: Flag = True
+    varnish: Urls = ()
+
+    def __post_init__(self) -> None:
+        if self.varnish and self.secret is None:
+            raise ValueError("edge.varnish needs edge.secret: nobody else may purge")
+
+
+class Purge(Section, frozen=True):
+    url: Endpoint = None
+    method: Method = "POST"
+    headers: HeaderLines = ()
+    body: AnyText = ""
 
 
 class Tls(Section, frozen=True):
@@ -116,6 +150,8 @@ class Settings(Section, frozen=True):
     tiering: Tiering = Tiering()
     objects: Objects = Objects()
     cache: Cache = Cache()
+    edge: Edge = Edge()
+    purge: Purge = Purge()
     tls: Tls = Tls()
     log: Log = Log()
 
@@ -128,6 +164,10 @@ TYPES: Mapping[str, Any] = {
     for name, section in SECTIONS.items()
     for key in msgspec.structs.fields(section)
 }
+
+
+SECRETS = frozenset({"edge.secret", "purge.headers"})
+"""Never shown."""
 
 
 def flat(settings: Settings) -> Iterator[tuple[str, object]]:

@@ -7,16 +7,18 @@ from ds_server import headers, metrics
 from ds_server.append import append
 from ds_server.body import expect
 from ds_server.create import create
-from ds_server.keys import STREAMS
+from ds_server.keys import RECALLS, STREAMS
 from ds_server.live.long_poll import long_poll
 from ds_server.live.sse import sse
 from ds_server.manners import has_begun
-from ds_server.names import ROOT, stream_name
+from ds_server.names import BUCKETS_ROOT, ROOT, stream_name
 from ds_server.read import ReadQuery, catch_up
 from tiering.errors import Unavailable
 from tiering.hot.tail import Dropped
 from tiering.offset import NOW
 from tiering.stream import Stream
+
+IN_A_BUCKET = f"{BUCKETS_ROOT}{{bucket:[^/]*}}/{{stream:[^/]*}}"
 
 _MOST_LOOKS = 5
 
@@ -57,6 +59,8 @@ def _metadata(stream: Stream) -> dict[str, str]:
     }
     if stream.closed:
         answer[headers.STREAM_CLOSED] = headers.TRUE
+    if stream.snapshot is not None:
+        answer[headers.STREAM_SNAPSHOT_OFFSET] = str(stream.at(stream.snapshot.position))
     if stream.lifetime.ttl_secs is not None:
         answer[headers.STREAM_TTL] = str(stream.lifetime.ttl_secs)
     if stream.lifetime.expires_text:
@@ -65,14 +69,17 @@ def _metadata(stream: Stream) -> dict[str, str]:
 
 
 async def delete(request: web.Request) -> web.Response:
-    await request.app[STREAMS].delete(stream_name(request))
+    name = stream_name(request)
+    await request.app[STREAMS].delete(name)
+    await request.app[RECALLS].soon(name)
     return web.Response(status=204, headers={"Cache-Control": policy.NO_STORE})
 
 
 def add_routes(app: web.Application) -> None:
-    path = f"{ROOT}{{name:(?s:.*)}}"
-    app.router.add_route("PUT", path, create, expect_handler=expect)
-    app.router.add_route("POST", path, append, expect_handler=expect)
-    app.router.add_get(path, read, allow_head=False)
-    app.router.add_head(path, head)
-    app.router.add_delete(path, delete)
+    """One set of handlers for both surfaces."""
+    for path in (f"{ROOT}{{name:(?s:.*)}}", IN_A_BUCKET):
+        app.router.add_route("PUT", path, create, expect_handler=expect)
+        app.router.add_route("POST", path, append, expect_handler=expect)
+        app.router.add_get(path, read, allow_head=False)
+        app.router.add_head(path, head)
+        app.router.add_delete(path, delete)

@@ -1,24 +1,26 @@
-"""`ds-server stats` and `ds-server seal --all`."""
+"""`ds-server stats`, `ds-server seal --all` and `ds-server sweep`."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 import msgspec
 
-from ds_server.attached import attached_pipe
-from ds_server.objects import object_store
+from ds_server.assembly import Assembly, Pipes, assemble
+from ds_server.attached import Tiers, attached_deployment
 from ds_server.settings import Settings
-from tiering.cold.sealer import Sealer
-from tiering.deployment import agree
-from tiering.hot.pressure import Pressure
+from ds_server.sizes import size
 from tiering.hot.sealing import SealingDesk
+from tiering.recalls import EVER_MS
 from tiering.stats import StreamStats, collect, total
 
+_AT_ONCE = 32
 _COLUMNS = ("stream", "hot", "sealed", "chunks", "parts", "oldest unsealed")
 
 
 async def print_stats(settings: Settings, as_json: bool) -> None:
-    async with attached_pipe(settings) as pipe:
-        stats = await collect(SealingDesk(pipe))
+    async with attached_deployment(settings) as tiers:
+        stats = await collect(SealingDesk(tiers.pipe))
     if as_json:
         print(msgspec.json.encode({"streams": stats, "total": total(stats)}).decode())
     else:
@@ -26,15 +28,42 @@ async def print_stats(settings: Settings, as_json: bool) -> None:
 
 
 async def seal_everything(settings: Settings) -> None:
-    async with attached_pipe(settings) as pipe, object_store(settings) as store:
-        await store.check()
-        await agree(pipe, store)
-        desk = SealingDesk(pipe)
-        sealer = Sealer(desk, store, Pressure(pipe, settings.limits.max_hot_bytes), 0)
-        names = {name async for name in desk.names()}
-        for name in sorted(names):
-            await sealer.seal_all(name)
+    async with attached_deployment(settings) as tiers:
+        sealer = _assembled(settings, tiers).sealer
+        names = {name async for name in SealingDesk(tiers.pipe).names()}
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def seal(name: str) -> None:
+            async with slots:
+                await sealer.seal_all(name)
+
+        await asyncio.gather(*map(seal, sorted(names)))
     print(f"sealed {len(names)} streams")
+
+
+async def sweep(settings: Settings) -> None:
+    """What a running server does by itself from time to time."""
+    async with attached_deployment(settings) as tiers:
+        parts = _assembled(settings, tiers)
+        await parts.sweep.once()
+        while await parts.janitor.work():
+            pass
+        await _recall(parts)
+    print("swept")
+
+
+async def _recall(parts: Assembly) -> None:
+    """Whatever waits to be tried again is tried now."""
+    async with AsyncExitStack() as opened:
+        for purger in parts.purgers:
+            await purger.open()
+            opened.push_async_callback(purger.close)
+        await parts.recalls.work(EVER_MS)
+
+
+def _assembled(settings: Settings, tiers: Tiers) -> Assembly:
+    pipes = Pipes(tiers.pipe, tiers.pipe, tiers.pipe)
+    return assemble(settings, tiers.store, pipes, is_durable=tiers.is_durable)
 
 
 def _table(stats: Sequence[StreamStats]) -> str:
@@ -53,17 +82,9 @@ def _row(entry: StreamStats) -> tuple[str, ...]:
     age = entry.oldest_unsealed_secs
     return (
         entry.stream,
-        _size(entry.hot_bytes),
-        _size(entry.sealed_bytes),
+        size(entry.hot_bytes),
+        size(entry.sealed_bytes),
         str(entry.chunks),
         str(entry.parts),
         "-" if age is None else f"{age:.1f} s",
     )
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

@@ -1,6 +1,7 @@
 """One worker process: the HTTP application on a socket inherited from the parent."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -11,10 +12,10 @@ import msgspec
 import uvloop
 from aiohttp import web
 
-from ds_server import logs
+from ds_server import garbage, logs
 from ds_server.access_log import AccessLog
 from ds_server.app import build_app
-from ds_server.keys import LEAVING
+from ds_server.keys import FEEDS, LEAVING
 from ds_server.listeners import BACKLOG
 from ds_server.orders import READY, Orders
 from ds_server.protocol import Runner
@@ -24,9 +25,12 @@ from tiering.errors import Refused
 
 KEEP_ALIVE_SECS = 75.0
 LINGERING_SECS = 2.0
-SHUTDOWN_SECS = 0.3
-DRAIN_POLLS = 25
+DRAIN_SECS = 0.5
 DRAIN_POLL_SECS = 0.02
+SHUTDOWN_SECS = 0.3
+# Live requests end as soon as the worker is told to; who is stuck is cut off after the drain, the
+# wait for handlers to finish, and the wait for them to be cancelled.
+LIVE_END_SECS = DRAIN_SECS + 2 * SHUTDOWN_SECS
 
 access_log = logging.getLogger("ds_server.access")
 
@@ -55,8 +59,10 @@ async def serve(orders: Orders, listener: socket.socket, parent: socket.socket) 
         site = _site(runner, listener, orders.settings)
         await site.start()
         parent.sendall(f"{READY}\n".encode())
-        await app[LEAVING].wait()
+        async with garbage.sparing():
+            await app[LEAVING].wait()
         await site.stop()
+        app[FEEDS].close()
         await _drain(runner)
     finally:
         await runner.cleanup()
@@ -64,10 +70,10 @@ async def serve(orders: Orders, listener: socket.socket, parent: socket.socket) 
 
 async def _drain(runner: web.AppRunner) -> None:
     """A connection that was accepted but has not asked yet gets its answer."""
-    for _ in range(DRAIN_POLLS):
-        if runner.server is None or not runner.server.connections:
-            return
-        await asyncio.sleep(DRAIN_POLL_SECS)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECS):
+            while runner.server is not None and runner.server.connections:  # noqa: ASYNC110
+                await asyncio.sleep(DRAIN_POLL_SECS)
 
 
 def _runner(app: web.Application, settings: Settings) -> web.AppRunner:

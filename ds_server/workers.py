@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from ds_server.allocation import environment
 from ds_server.backoff import Backoff
 from ds_server.listeners import BACKLOG
 from ds_server.metrics_files import forget
@@ -176,4 +177,5 @@ async def _spawn(listener: socket.socket, channel: socket.socket) -> Process:
         stdin=channel.fileno(),
         pass_fds=(listener.fileno(),),
         process_group=0,
+        env=environment(),
     )

@@ -33,6 +33,11 @@ class Promise:
     durability: Durability
 
     @property
+    def is_durable(self) -> bool:
+        """Every acknowledged append is on disk."""
+        return self.durability is Durability.ALWAYS
+
+    @property
     def sentence(self) -> str:
         return _SENTENCES[self.durability]
 

@@ -11,6 +11,13 @@ class Invalid(StreamError):
     """The request can never succeed as it is."""
 
 
+class BeyondEnd(Invalid):
+    """The offset lies where the stream has not come yet."""
+
+    def __init__(self) -> None:
+        super().__init__("The offset lies beyond the end of the stream.")
+
+
 class NotFound(StreamError):
     """There is no such stream."""
 
@@ -21,6 +28,13 @@ class Gone(StreamError):
     def __init__(self, message: str, resume: Offset) -> None:
         super().__init__(message)
         self.resume = resume
+
+
+class Deleted(StreamError):
+    """The stream was deleted; forks of it live on, so its name is not free yet."""
+
+    def __init__(self) -> None:
+        super().__init__("The stream was deleted. Forks of it still exist.")
 
 
 class Fenced(StreamError):

@@ -7,7 +7,6 @@ separator, so that every range between two message boundaries is one array away 
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -26,8 +25,7 @@ _batch = msgspec.json.Decoder(list[msgspec.Raw])
 _single = msgspec.json.Decoder(msgspec.Raw)
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(msgspec.Struct, frozen=True):
     """Bytes to store; `lengths` packs each message's stored length when there are several."""
 
     data: bytes
@@ -53,7 +51,7 @@ def _split(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     except RecursionError as error:
         raise Invalid("The JSON in the body is nested too deeply.") from error
     except msgspec.DecodeError as error:
-        harmless = _without_half_pairs(body)
+        harmless = without_half_pairs(body)
         if harmless != body:
             return _cut_alike(body, harmless, _split(harmless))
         raise Invalid(f"The body is not valid JSON: {error}.") from error
@@ -68,7 +66,7 @@ def _decode(body: bytes) -> Sequence[msgspec.Raw]:
     return [_single.decode(body)]
 
 
-def _without_half_pairs(body: bytes) -> bytes:
+def without_half_pairs(body: bytes) -> bytes:
     """Escapes of half a surrogate pair are JSON, but the decoder refuses them: of the same
     length, a letter instead."""
     return _ESCAPE.sub(lambda match: rb"\u0041" if match["half"] else match[0], body)

@@ -1,15 +1,15 @@
 """Points in a stream, as clients name them."""
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 _TOKEN = re.compile(r"([0-9]{16})_([0-9]{16})")
 _LARGEST = 2**53 - 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Offset:
+class Offset(msgspec.Struct, frozen=True, order=True):
     """A point between two bytes of one log. Its text sorts as its numbers do."""
 
     log: int

@@ -1,4 +1,5 @@
-"""The stream that lists the streams, for tools that want to discover them."""
+"""The stream that lists the streams, for tools that want to discover them. Buckets have a listing
+of their own."""
 
 import logging
 import time
@@ -6,7 +7,9 @@ import time
 import orjson
 
 from tiering.errors import NotFound, StreamError
-from tiering.hot.tier import Append, HotTier
+from tiering.hot.terms import Append
+from tiering.hot.tier import HotTier
+from tiering.membership import member_of
 from tiering.messages import NOTHING, encode
 from tiering.stream import JSON, Configuration, ContentType, Lifetime
 
@@ -34,7 +37,7 @@ class Registry:
         await self._tell(name, {"headers": {"operation": "delete"}})
 
     async def _tell(self, name: str, change: dict[str, object]) -> None:
-        if name == REGISTRY:
+        if name == REGISTRY or member_of(name) is not None:
             return
         message = orjson.dumps({"type": "stream", "key": name, **change})
         append = Append(encode(_JSON, message), JSON)
@@ -47,5 +50,6 @@ class Registry:
         try:
             await self._tier.append(REGISTRY, append)
         except NotFound:
-            await self._tier.create(REGISTRY, Configuration(_JSON, Lifetime(), False), NOTHING)
+            wanted = Configuration(_JSON, Lifetime(), False)
+            await self._tier.create(REGISTRY, wanted, NOTHING, await self._tier.mint())
             await self._tier.append(REGISTRY, append)

@@ -30,7 +30,7 @@ async def _stats(desk: SealingDesk, name: str, survey: Survey) -> StreamStats:
     return StreamStats(
         stream=name,
         hot_bytes=survey.tail - survey.sealed,
-        sealed_bytes=survey.sealed,
+        sealed_bytes=survey.sealed - survey.manifest.border,
         chunks=chunks,
         parts=parts,
         oldest_unsealed_secs=None if age_ms is None else age_ms / 1000,

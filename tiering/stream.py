@@ -1,14 +1,22 @@
 """The words everyone shares: what a stream is, and what was true of it at one instant."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from tiering.errors import Gone, Invalid
+from tiering.cold.keys import Piece
+from tiering.errors import BeyondEnd, Gone
 from tiering.offset import Offset
+from tiering.snapshot import Snapshot
 
 JSON = "application/json"
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
+
+
+def next_line(position: int, grid: int) -> int:
+    """The grid line that the chunk from `position` on must reach."""
+    return position - position % grid + grid
 
 
 @dataclass(frozen=True)
@@ -52,11 +60,28 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """The log that holds a stream's history before `border`."""
+    """A log whose positions up to `border` are the stream's own.
+
+    `name` is the stream it belongs to; empty when that is the same one, before a recovery.
+    """
 
     log: int
     border: int
     kind: Literal["fork", "recovery"]
+    name: str = ""
+
+
+def parent_of(ancestors: Sequence[Ancestor]) -> Ancestor | None:
+    """The stream that a fork reads through, up to the border."""
+    return next((one for one in reversed(ancestors) if one.kind == "fork"), None)
+
+
+def heritage(name: str, log: int, ancestors: Iterable[Ancestor], border: int) -> list[Ancestor]:
+    """The chain of a fork of that stream."""
+    inherited = [
+        replace(one, border=min(one.border, border), name=one.name or name) for one in ancestors
+    ]
+    return [*inherited, Ancestor(log, border, "fork", name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +109,13 @@ class Stream:
     earliest: int
     sealed: int
     base: int
+    grid: int
     now_ms: int
+    snapshot: Snapshot | None = None
+
+    @property
+    def parent(self) -> Ancestor | None:
+        return parent_of(self.ancestors)
 
     def at(self, position: int) -> Offset:
         return Offset(self.log, position)
@@ -92,6 +123,11 @@ class Stream:
     @property
     def end(self) -> Offset:
         return self.at(self.tail)
+
+    def continues(self, log: int) -> bool:
+        """Whether that log is the stream's own, or went before it under the same name."""
+        past = (one.log for one in self.ancestors if not one.name)
+        return log == self.log or log in past
 
     def position_of(self, token: Offset) -> int:
         """Where a client's token points in this stream."""
@@ -112,27 +148,42 @@ class Stream:
 
     def _up_to(self, position: int, limit: int) -> int:
         if position > limit:
-            raise Invalid("The offset lies beyond the end of the stream.")
+            raise BeyondEnd
         return position
 
     def _retained(self, position: int) -> int:
         if position < self.earliest:
-            raise Gone("The offset lies before the retained range.", self.at(self.earliest))
+            raise self.no_longer_retained()
         return position
+
+    def no_longer_retained(self) -> Gone:
+        return Gone(
+            "The offset lies before the retained range; a snapshot stands for it: see /bootstrap.",
+            self.at(self.earliest),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """A stream as seen from one position: the piece a read from there returns.
 
-    `object_start` is where the chunk begins, when the whole of it is one object.
+    `object` is the chunk that holds it, when the whole chunk is one object. The beginning of
+    the view, up to a fork's border, is `inherited`. `ends_at_cut`: where it ends, a chunk of
+    every fork ends too; the end of a closed stream is one of its own only.
     """
 
     stream: Stream
     start: int
     end: int
-    object_start: int | None = None
+    object: Piece | None = None
     needs_boundary_check: bool = False
+    ends_at_cut: bool = False
+    inherited: "View | None" = None
+
+    @property
+    def owner(self) -> "View":
+        """The view of the stream whose own data the position lies in."""
+        return self if self.inherited is None else self.inherited.owner
 
     @property
     def at_tail(self) -> bool:

@@ -1,22 +1,31 @@
 """Everything that can be done with a stream, wherever its bytes live."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from tiering.cold.keys import Piece, manifest_key
-from tiering.cold.manifest import tombstone
-from tiering.cold.reader import ColdReader
-from tiering.errors import Invalid, NotFound
-from tiering.hot.sealing import SealingDesk
-from tiering.hot.tail import Dropped, TailCache
-from tiering.hot.tier import Append, Appended, Created, Expired, HotTier
+from tiering.buckets import NO_SUCH_BUCKET, Buckets
+from tiering.cold.keys import manifest_key
+from tiering.cold.manifest import UNKNOWN, tombstone
+from tiering.errors import Conflict, Deleted, NotFound, StreamError, Unavailable
+from tiering.forks import SOURCE_DELETED, ForkPlace, Forks, SourceMoved, Wishes
+from tiering.hot.graveyard import Graveyard
+from tiering.hot.sealing import SealingDesk, Survey
+from tiering.hot.tail import TailCache
+from tiering.hot.terms import Append, Appended, Created, Expired, Hidden, Remains
+from tiering.hot.tier import HotTier
 from tiering.hot.wake import Wake
 from tiering.messages import Payload
-from tiering.objects.store import ObjectMissing, ObjectStore
+from tiering.objects.store import ObjectStore
 from tiering.offset import ReadFrom
+from tiering.reader import Reader
 from tiering.registry import Registry
-from tiering.stream import Configuration, View
+from tiering.stream import Configuration, ContentType, View
+
+log = logging.getLogger(__name__)
 
 _MOST_LOOKS = 5
+
+Payloads = Callable[[ContentType], Payload]
 
 
 class Streams:
@@ -24,86 +33,92 @@ class Streams:
         self,
         tier: HotTier,
         tail: TailCache,
-        cold: ColdReader,
+        reader: Reader,
+        forks: Forks,
         desk: SealingDesk,
         store: ObjectStore,
         registry: Registry,
+        graves: Graveyard,
+        buckets: Buckets,
     ) -> None:
         self._tier = tier
         self._tail = tail
-        self._cold = cold
+        self._reader = reader
+        self._forks = forks
         self._desk = desk
         self._store = store
         self._registry = registry
+        self._graves = graves
+        self._buckets = buckets
 
     async def create(self, name: str, wanted: Configuration, payload: Payload) -> Created:
-        created = await self._tier.create(name, wanted, payload)
-        if created.replaced_expired:
-            await self._registry.deleted(name)
-        if created.is_new:
-            await self._registry.created(name, created.content_type)
+        return await self._enter(name, lambda log: self._tier.create(name, wanted, payload, log))
+
+    async def fork(self, name: str, place: ForkPlace, wanted: Wishes, payload: Payloads) -> Created:
+        """A stream that shares another's history up to a place; no byte is copied."""
+        for _ in range(_MOST_LOOKS):
+            try:
+                return await self._fork(name, place, wanted, payload)
+            except SourceMoved:
+                log.info("%s begins a fork anew: %s is not what it was", name, place.source)
+        raise Unavailable("The source of the fork changes too fast.")
+
+    async def _fork(
+        self, name: str, place: ForkPlace, wanted: Wishes, payload: Payloads
+    ) -> Created:
+        try:
+            source, border = await self._forks.find(place)
+        except Expired:
+            raise await self._absence_of_source(place.source) from None
+        configuration = wanted.based_on(source)
+        body = payload(configuration.content_type)
+        if border == 0:
+            return await self.create(name, configuration, body)
+        return await self._enter(
+            name,
+            lambda log: self._forks.make(name, log, source, border, place, configuration, body),
+        )
+
+    async def _enter(self, name: str, make: Callable[[int], Awaitable[Created]]) -> Created:
+        """Its bucket knows of a stream before it is there."""
+        number = await self._tier.mint()
+        await self._buckets.admit(name, number)
+        try:
+            created = await make(number)
+        except Unavailable:
+            raise  # It may have been made.
+        except (StreamError, SourceMoved):
+            await self._buckets.refuse(name, number)
+            raise
+        if not created.is_new:
+            await self._buckets.refuse(name, number)
+        elif not await self._buckets.confirm(name, number):
+            await self.delete(name)
+            raise NotFound(NO_SUCH_BUCKET)
+        else:
+            await self._tell(name, created)
         return created
+
+    async def _tell(self, name: str, created: Created) -> None:
+        if created.replaced_expired:
+            await self._is_gone(name, created.tail.log - 1, None)
+        await self._registry.created(name, created.content_type)
 
     async def append(self, name: str, append: Append) -> Appended:
         try:
             return await self._tier.append(name, append)
-        except Expired:
-            raise await self._bury(name) from None
+        except (Expired, Hidden) as reason:
+            raise await self._absence(name, reason) from None
 
     async def look(self, name: str, source: ReadFrom, *, renew: bool = True) -> View:
         try:
-            view = await self._tier.look(name, source, renew=renew)
-        except Expired:
-            raise await self._bury(name) from None
-        if view.needs_boundary_check and not await self._is_boundary(view):
-            raise Invalid("The offset lies inside a message.")
-        return view
+            return await self._reader.look(name, source, renew=renew)
+        except (Expired, Hidden) as reason:
+            raise await self._absence(name, reason) from None
 
-    async def _is_boundary(self, view: View) -> bool:
-        if view.start == view.object_start:
-            return True
-        stream = view.stream
-        pieces = await self._desk.pieces(stream.name, stream.log, view.start, view.start)
-        return await self._cold.is_boundary(pieces[0], view.start)
-
-    async def read(self, view: View) -> AsyncIterator[bytes]:
+    def read(self, view: View) -> AsyncIterator[bytes]:
         """The stored bytes of a view, in pieces, from wherever they are by now."""
-        position, looks = view.start, 0
-        while position < view.end:
-            try:
-                async for piece in self._read(view, position):
-                    position += len(piece)
-                    yield piece
-                    looks = 0
-            except (Dropped, ObjectMissing):
-                looks += 1
-                if looks > _MOST_LOOKS:
-                    raise
-                view = await self._again(view, position)
-
-    async def _again(self, view: View, position: int) -> View:
-        """The same piece as before, seen now; what lies between two positions never changes."""
-        stream = view.stream
-        now = await self._tier.look(stream.name, stream.at(position), renew=False)
-        return View(now.stream, view.start, view.end, now.object_start)
-
-    async def _read(self, view: View, position: int) -> AsyncIterator[bytes]:
-        stream = view.stream
-        frontier = min(view.end, stream.sealed)
-        for piece in await self._sealed_pieces(view, position, frontier):
-            start, end = max(position, piece.start), min(frontier, piece.end)
-            async for data in self._cold.read(piece, stream.content_type, start, end):
-                yield data
-        async for data in self._tail.read(stream, max(position, frontier), view.end):
-            yield data
-
-    async def _sealed_pieces(self, view: View, start: int, end: int) -> list[Piece]:
-        stream = view.stream
-        if start >= end:
-            return []
-        if view.object_start is not None:
-            return [Piece("chunk", stream.name, stream.log, view.object_start, view.end)]
-        return await self._desk.pieces(stream.name, stream.log, start, end)
+        return self._reader.read(view)
 
     async def read_whole(self, view: View) -> bytes:
         return b"".join([piece async for piece in self.read(view)])
@@ -111,21 +126,79 @@ class Streams:
     def note(self, wake: Wake) -> None:
         self._tail.note(wake)
 
+    async def object_address(self, view: View, *, signed: bool) -> str | None:
+        """Where the object is whose bytes are exactly this view's body, if there is one."""
+        if view.is_empty or view.object is None or view.start != view.object.start:
+            return None
+        return await self._store.address(view.object.key, signed=signed)
+
     async def delete(self, name: str) -> None:
         """What object storage holds of a stream is declared dead before the answer."""
         survey = await self._desk.survey(name)
         if survey is not None and survey.has_objects:
-            dead = tombstone(survey.manifest)
-            await self._store.put(manifest_key(name, survey.log), dead.encode())
-        was_alive = await self._tier.delete(name, survey.log if survey else None)
-        await self._registry.deleted(name)
+            await self._put_tombstone(survey)
+        try:
+            was_alive, remains = await self._tier.delete(name, survey.log if survey else None)
+        except Hidden:
+            raise Deleted from None
+        await self._is_gone(name, survey.log if survey else 0, remains)
         if not was_alive:
             raise NotFound("There is no such stream.")
+
+    async def _put_tombstone(self, survey: Survey) -> None:
+        """Redis forgets what the manifest said before: should the deletion end here, the sealer
+        writes it anew."""
+        await self._desk.manifest(survey.manifest, UNKNOWN)
+        dead = tombstone(survey.manifest)
+        await self._store.put(manifest_key(dead.name, dead.log), dead.encode())
 
     async def ping(self) -> None:
         await self._tier.ping()
 
-    async def _bury(self, name: str) -> NotFound:
-        if await self._tier.remove_expired(name):
+    async def remove_expired(self, name: str) -> None:
+        """Hidden, when forks still read through it."""
+        try:
+            remains = await self._tier.remove_expired(name)
+        except Hidden:
             await self._registry.deleted(name)
-        return NotFound("There is no such stream.")
+            raise
+        if remains is not None:
+            await self._is_gone(name, remains.log, remains)
+
+    async def check_ties(self, survey: Survey) -> None:
+        """With the bucket it is in, the source it reads through, and the forks that read through
+        it, after a crash in between."""
+        await self._buckets.check(survey)
+        await self._forks.renew(survey)
+        if survey.lent:
+            for remains in await self._forks.check(survey.name):
+                await self._remember(remains.name)
+
+    async def _absence(self, name: str, reason: Expired | Hidden) -> StreamError:
+        try:
+            if isinstance(reason, Expired):
+                await self.remove_expired(name)
+                return NotFound("There is no such stream.")
+        except Hidden:
+            log.info("%s has expired, and forks of it live on", name)
+        return Deleted()
+
+    async def _absence_of_source(self, name: str) -> StreamError:
+        absence = await self._absence(name, Expired())
+        return Conflict(SOURCE_DELETED) if isinstance(absence, Deleted) else absence
+
+    async def _is_gone(self, name: str, number: int, remains: Remains | None) -> None:
+        """The stream that had that log. What does not get through here is found by the sweep."""
+        try:
+            await self._remember(name)
+            await self._buckets.forget(name, number)
+            while remains is not None:
+                remains = await self._forks.release_parent(remains)
+                if remains is not None:
+                    await self._remember(remains.name)
+        except Unavailable as error:
+            log.warning("the sweep will clean up after %s: %s", name, error)
+        await self._registry.deleted(name)
+
+    async def _remember(self, name: str) -> None:
+        await self._graves.remember(name, 0)

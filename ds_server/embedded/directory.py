@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ds_server.embedded.locks import try_lock
+from tiering.data_directory import redis_lock_in
 from tiering.errors import Refused
 
 # The kernel's limit for the address of a unix socket is 108 bytes, 104 on some systems.
@@ -19,7 +20,7 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self.lock = self.path / "lock"
-        self.redis_lock = self.path / "redis.lock"
+        self.redis_lock = redis_lock_in(self.path)
         self.redis_log = self.path / "redis.log"
         self.redis_files = self.path / "redis"
         self.engine_record = self.path / "engine.json"

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from redis.exceptions import RedisError
 
+from ds_server.allocation import environment
 from ds_server.backoff import Backoff
 from ds_server.embedded.conversation import (
     DURABLE,
@@ -25,6 +26,7 @@ from ds_server.embedded.conversation import (
 from ds_server.embedded.directory import DataDirectory
 from ds_server.embedded.engines import Engine, Installed, check, choose, installed, record
 from ds_server.embedded.locks import is_locked, try_lock
+from tiering.data_directory import noted_socket
 from tiering.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -136,6 +138,7 @@ class EmbeddedRedis:
                 stderr=output,
                 start_new_session=True,
                 pass_fds=(lock,),
+                env=environment(),
             )
 
     def _arguments(self) -> list[str]:
@@ -183,10 +186,7 @@ class EmbeddedRedis:
 
     def _socket_in_use(self) -> Path | None:
         """Where an engine that still runs listens; the temporary directory may have moved."""
-        if not self._runs():
-            return None
-        _, _, socket = self._directory.redis_lock.read_text().strip().partition("\n")
-        return Path(socket) if socket else None
+        return noted_socket(self._directory.redis_lock) if self._runs() else None
 
     def _note(self, pid: int) -> None:
         self._pid = pid

@@ -1,191 +1,200 @@
-"""What a worker knows of the streams that are followed through it."""
+"""One followed stream, as a worker knows it."""
 
 import asyncio
+import contextlib
+import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 
-from ds_server.live.frames import Frames
-from tiering.hot.keys import stream_keys
+from ds_server.live.flights import Flights
+from ds_server.live.gate import Gate
+from ds_server.live.member import Member
+from ds_server.live.news import News
+from ds_server.live.recent import Recent
+from ds_server.live.turns import FRAME, TASK, Turns
 from tiering.hot.subscription import Subscription
 from tiering.hot.wake import State, Wake
-from tiering.offset import Offset
-from tiering.single_flight import SingleFlight
+from tiering.offset import NOW, Offset, ReadFrom
 from tiering.stream import View
 from tiering.streams import Streams
+
+log = logging.getLogger(__name__)
 
 _PATIENCE_SECS = 1.0
 
 
-class Closing(Exception):
-    """The worker is shutting down."""
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """The next piece of a stream; `stored` is there when it came with the wake-up."""
-
-    view: View
-    stored: bytes | None = None
-    heard_at: float | None = None
-
-
 class Feed:
-    """One followed stream: hears its wake-ups, wakes its followers, reads once for all of them."""
+    """Hears the stream's wake-ups and hands what they bring to everyone who waits at its end.
 
-    def __init__(self, streams: Streams, name: str) -> None:
+    Who cannot be served that way is let go, and looks for himself; looks at one position are
+    shared. `hearing` counts how often the channel began to be heard: what was looked up before
+    it began anew may be older than something that was missed.
+    """
+
+    def __init__(
+        self, streams: Streams, name: str, subscription: Subscription, turns: Turns
+    ) -> None:
         self._streams = streams
         self._name = name
+        self._subscription = subscription
+        self._turns = turns
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._looks: SingleFlight[Offset, View] = SingleFlight()
-        self._news: News | None = None
-        self.frames = Frames(streams)
+        self._looks: Flights[ReadFrom, View] = Flights(turns)
+        self._members: dict[Member, None] = {}
+        self._behind: list[Member] = []
+        self._has_more = False
+        self._latest: Wake | None = None
+        self._recent: Recent | None = None
+        self._heard = Gate(turns)
+        self.hearing = 0
         self.followers = 0
-        self.latest: Wake | None = None
-        self.heard_at = 0.0
-        self.times_heard = 0
         self.closing = False
 
     def hear(self, message: bytes | None) -> None:
         """None: the channel is heard from now on, what came before may have been missed."""
         if message is None:
-            self.times_heard += 1
+            self.hearing += 1
+            self._heard.open()
+            self._recent = None
         else:
-            self.heard_at = time.perf_counter()
-            self.latest = Wake.parse(message)
-            self._news = None
-            self._streams.note(self.latest)
-        self.wake()
+            wake = Wake.parse(message)
+            if wake.state is State.TRIMMED:
+                self._forget(wake)
+                return
+            self._take_in(wake)
+        if self._behind:
+            self._has_more = True
+        elif self._members:
+            self._rouse(self._members)
 
-    def wake(self) -> None:
-        waiting, self._waiting = self._waiting, set()
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+    def _take_in(self, wake: Wake) -> None:
+        self._latest = wake
+        self._streams.note(wake)
+        if self._recent is not None and not self._recent.add(wake, time.perf_counter()):
+            self._recent = None
 
-    async def change(self, timeout: float | None) -> None:
-        """Returns when something happened, or when the time is over."""
-        future = self._loop.create_future()
-        self._waiting.add(future)
-        timer = None if timeout is None else self._loop.call_later(timeout, _finish, future)
+    def _forget(self, wake: Wake) -> None:
+        if self._recent is not None and self._recent.stream.log == wake.log:
+            self._recent.forget_before(wake.start)
+
+    async def arrive(self, source: ReadFrom) -> tuple[View, int]:
+        """What is to be seen from there, and since which hearing."""
+        await self._until_heard()
+        hearing = self.hearing
+        return self._known(source) or await self.look(source), hearing
+
+    async def _until_heard(self) -> None:
+        """For a moment; who goes on without the channel is told when it is heard."""
+        if self.hearing or self.closing:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECS):
+                await self._heard.wait()
+
+    async def look(self, source: ReadFrom) -> View:
+        """All who ask for the same place share one look; the end of this moment is one's own."""
+        if source is NOW:
+            return await self._streams.look(self._name, source)
+        return await self._looks.do(source, lambda: self._streams.look(self._name, source))
+
+    def _known(self, source: ReadFrom) -> View | None:
+        """A place at the end or a little before it, while everything is heard."""
+        if not isinstance(source, Offset) or not self._subscription.is_up:
+            return None
+        recent = self._recent
+        if not self.hearing or recent is None or recent.stream.lifetime.ends:
+            return None
+        if not recent.reaches_back_to(source):
+            return None
+        return View(recent.stream, source.position, source.position)
+
+    async def gather(self, member: Member, hearing: int, until: float | None) -> None:
+        """Waits among the others until the time is over, or until he is let go."""
+        if self.closing or hearing != self.hearing or not self._admits(member.view):
+            return
+        future = member.wait(self._loop)
+        timer = None if until is None else self._loop.call_at(until, self._expire, member)
+        self._join(member)
         try:
             await future
         finally:
-            self._waiting.discard(future)
+            self._members.pop(member, None)
             if timer is not None:
                 timer.cancel()
 
-    async def heard(self) -> None:
-        """Waits a moment for the channel; who goes on without it is told when it is heard."""
-        deadline = self._loop.time() + _PATIENCE_SECS
-        while not self.times_heard and not self.closing and self._loop.time() < deadline:
-            await self.change(deadline - self._loop.time())
+    def _expire(self, member: Member) -> None:
+        """Those who came together have their end together, too."""
+        member.is_late = True
+        self._rouse([member])
 
-    async def look(self, source: Offset) -> View:
-        """All followers at one position share one look."""
-        return await self._looks.do(source, lambda: self._streams.look(self._name, source))
+    def _admits(self, view: View) -> bool:
+        """False when there is something that must be looked up first."""
+        recent = self._recent
+        if recent is not None and recent.stream.log == view.stream.log:
+            if recent.reaches_back_to(view.stream.at(view.end)):
+                return True
+            if recent.stream.tail > view.end:
+                return False
+        return view.at_tail and not self._tells_more_than(view)
 
-    def told(self, known: View) -> News | None:
-        """What the latest wake-up tells a follower who has seen `known`, if that is enough."""
-        if self._news is None:
-            self._news = self._tell(known)
-        news = self._news
-        if news is None or news.view.start != known.end or news.view.stream.log != known.stream.log:
-            return None
-        return news
+    def _join(self, member: Member) -> None:
+        recent, view = self._recent, member.view
+        self._members[member] = None
+        if recent is None or recent.stream.log != view.stream.log:
+            self._recent = Recent(view.stream)
+        elif recent.since(view.end):
+            self._rouse([member])
 
-    def _tell(self, known: View) -> News | None:
-        wake, stream = self.latest, known.stream
-        if wake is None or wake.log != stream.log or wake.state is State.DELETED:
-            return None
-        # A lifetime is measured by the hot tier's clock, so such streams are looked up.
-        if not wake.carries_data or stream.lifetime.ends:
-            return None
-        end = wake.end if wake.cut is None else wake.cut
-        now = replace(stream, tail=wake.end, closed=wake.state is State.CLOSED)
-        return News(View(now, wake.start, end), wake.data[: end - wake.start], self.heard_at)
+    def _tells_more_than(self, view: View) -> bool:
+        wake, log = self._latest, view.stream.log
+        if wake is None or wake.log != log:
+            return wake is not None and wake.log > log
+        return wake.end > view.end or wake.state is not State.OPEN
 
+    def _rouse(self, members: Iterable[Member]) -> None:
+        is_first = not self._behind
+        self._behind += members
+        if is_first:
+            self._turns.add(self)
 
-def _finish(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._behind)
 
+    def serve(self, credits: int) -> int:
+        while self._behind and credits > 0:
+            member = self._behind.pop()
+            if member in self._members:
+                credits -= self._serve(member)
+        if self._has_more and not self._behind:
+            self._has_more = False
+            self._behind = list(self._members)
+        return credits
 
-class Follower:
-    """One reader's place in a feed."""
+    def _serve(self, member: Member) -> int:
+        """What it cost. Who is ahead has looked, and waits for what comes after that."""
+        recent, view = self._recent, member.view
+        if recent is not None and recent.stream.log == view.stream.log and not member.is_late:
+            news = recent.since(view.end)
+            if news is None and view.end >= recent.stream.tail:
+                return 0
+            if news is not None and self._gives(member, news):
+                return FRAME
+        del self._members[member]
+        member.let_go()
+        return TASK
 
-    def __init__(self, feed: Feed, view: View, times_heard: int) -> None:
-        self._feed = feed
-        self._view = view
-        self._times_heard = times_heard
-
-    async def news(self, deadline: float | None) -> News | None:
-        """What follows the view that was delivered last; None when nothing came in time."""
-        loop = asyncio.get_running_loop()
-        while True:
-            if self._feed.closing:
-                raise Closing
-            news = await self._available()
-            if news is not None:
-                self._view = news.view
-                return news
-            left = None if deadline is None else deadline - loop.time()
-            if left is not None and left <= 0:
-                return None
-            await self._feed.change(left)
-
-    async def _available(self) -> News | None:
-        known, feed = self._view, self._feed
-        if not known.at_tail:
-            return await self._look()
-        if self._times_heard != feed.times_heard:
-            self._times_heard = feed.times_heard
-            return await self._look()
-        wake = feed.latest
-        if wake is None or wake.log < known.stream.log:
-            return None
-        if wake.log == known.stream.log and wake.end <= known.end and wake.state is State.OPEN:
-            return None
-        return feed.told(known) or await self._look()
-
-    async def _look(self) -> News | None:
-        known = self._view
-        view = await self._feed.look(known.stream.at(known.end))
-        if view.is_empty and not view.at_closed_end:
-            return None
-        return News(view)
-
-
-class Feeds:
-    """The feeds of one worker; a stream is heard only while somebody follows it."""
-
-    def __init__(self, streams: Streams, subscription: Subscription) -> None:
-        self._streams = streams
-        self._subscription = subscription
-        self._feeds: dict[str, Feed] = {}
-        self._closing = False
-
-    @contextmanager
-    def follow(self, name: str) -> Iterator[Feed]:
-        feed = self._feeds.get(name)
-        if feed is None:
-            feed = self._feeds[name] = Feed(self._streams, name)
-            feed.closing = self._closing
-            self._subscription.follow(stream_keys(name).live, feed.hear)
-        feed.followers += 1
+    def _gives(self, member: Member, news: News) -> bool:
+        """One who fails must not keep the others from being served."""
         try:
-            yield feed
-        finally:
-            feed.followers -= 1
-            if not feed.followers:
-                del self._feeds[name]
-                self._subscription.unfollow(stream_keys(name).live)
+            return member.take(news)
+        except Exception:
+            log.exception("a follower could not be served")
+            return False
 
     def close(self) -> None:
-        """Every waiting reader is woken and sent away."""
-        self._closing = True
-        for feed in self._feeds.values():
-            feed.closing = True
-            feed.wake()
+        """Everyone is sent away."""
+        self.closing = True
+        self._heard.open()
+        for member in self._members:
+            member.let_go()

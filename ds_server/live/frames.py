@@ -7,55 +7,59 @@ from dataclasses import dataclass
 
 import orjson
 
+from ds_server.live.flights import Flights
+from ds_server.live.turns import Turns
 from tiering.messages import body
-from tiering.single_flight import SingleFlight
 from tiering.stream import ContentType, View
 from tiering.streams import Streams
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
-_MOST_KEPT = 16
-_LARGEST_KEPT_BYTES = 64 * 1024
+LINE_END = re.compile(rb"\r\n|\r|\n")
+_MOST_BYTES = 16 * 1024 * 1024
+LONGEST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Events for the wire. `held` is the beginning of a character whose rest is still to come."""
+    """Events as one chunk of an HTTP body. `held` is the beginning of a character whose rest is
+    still to come."""
 
-    wire: bytes
+    chunk: bytes
     held: bytes
-    chunked: bytes
+
+    @property
+    def events(self) -> bytes:
+        return self.chunk[self.chunk.index(b"\n") + 1 : -2]
 
 
 _Key = tuple[int, ...]
 
 
 class Frames:
-    """The frames of one stream, each encoded once for all its followers."""
+    """Frames that were read from storage, each read and encoded once for all who want it."""
 
-    def __init__(self, streams: Streams) -> None:
-        self._streams = streams
+    def __init__(self, streams: Streams, turns: Turns, capacity_bytes: int = _MOST_BYTES) -> None:
+        self.streams = streams
+        self._capacity = capacity_bytes
+        self._bytes = 0
         self._kept: OrderedDict[_Key, Frame] = OrderedDict()
-        self._flights: SingleFlight[_Key, Frame] = SingleFlight()
+        self._flights: Flights[_Key, Frame] = Flights(turns)
 
-    async def frame(self, view: View, stored: bytes | None, held: bytes, cursor: int) -> Frame:
+    async def frame(self, view: View, held: bytes, cursor: int) -> Frame:
         """The events for `view`, continuing with what the frame before it held back."""
         key = _key(view, held, cursor)
         kept = self._kept.get(key)
         if kept is not None:
+            self._kept.move_to_end(key)
             return kept
-        if stored is not None:
-            return self._keep(key, encode(view, held + stored, cursor))
         return await self._flights.do(key, lambda: self._read(key, view, held, cursor))
 
     async def _read(self, key: _Key, view: View, held: bytes, cursor: int) -> Frame:
-        stored = await self._streams.read_whole(view)
-        return self._keep(key, encode(view, held + stored, cursor))
-
-    def _keep(self, key: _Key, frame: Frame) -> Frame:
-        if len(frame.wire) <= _LARGEST_KEPT_BYTES:
-            self._kept[key] = frame
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+        frame = encode(view, held + await self.streams.read_whole(view), cursor)
+        self._kept[key] = frame
+        self._bytes += len(frame.chunk)
+        while self._bytes > self._capacity and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= len(oldest.chunk)
         return frame
 
 
@@ -66,9 +70,13 @@ def encode(view: View, stored: bytes, cursor: int) -> Frame:
     if content_type.is_text and not content_type.is_json and not view.at_closed_end:
         whole = complete_text(stored)
         stored, held = stored[:whole], stored[whole:]
+    data = data_event(content_type, stored) if stored else b""
     control = control_event(view, len(held), cursor)
-    wire = data_event(content_type, stored) + control if stored else control
-    return Frame(wire, held, b"%x\r\n%b\r\n" % (len(wire), wire))
+    return Frame(chunk(data + control), held)
+
+
+def chunk(events: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(events), events)
 
 
 def _key(view: View, held: bytes, cursor: int) -> _Key:
@@ -79,7 +87,7 @@ def _key(view: View, held: bytes, cursor: int) -> _Key:
 def data_event(content_type: ContentType, stored: bytes) -> bytes:
     if not content_type.is_text:
         return b"event: data\ndata:%b\n\n" % base64.b64encode(stored)
-    lines = _LINE_END.split(body(content_type, stored))
+    lines = LINE_END.split(body(content_type, stored))
     return b"event: data\n%b\n" % b"".join(map(_data_line, lines))
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from tiering.cold.index import SLAB_BYTES, Index, checksum
 from tiering.errors import Corrupt
-from tiering.objects.store import ObjectStore
+from tiering.objects.store import ObjectStore, named
 
 _SLABS_PER_GET = 8
 
@@ -68,7 +68,8 @@ class SlabCache:
         try:
             async with self._slots:
                 self.gets += 1
-                await self._fetch_run(key, index, first, last)
+                with named(key):
+                    await self._fetch_run(key, index, first, last)
         except BaseException as error:
             self._fail(key, range(first, last), error)
 
@@ -85,7 +86,7 @@ class SlabCache:
 
     def _arrived(self, key: str, index: Index, number: int, slab: bytes) -> None:
         if checksum(slab) != index.checksums[number]:
-            raise Corrupt(f"{key} is not what was written.")
+            raise Corrupt("Its bytes are not those that were written.")
         self._held[key, number] = slab
         self._held_bytes += len(slab)
         while self._held_bytes > self._capacity and len(self._held) > 1:

@@ -5,7 +5,6 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import msgspec
@@ -21,27 +20,35 @@ _MAGIC = b"DSI"
 Producers = Mapping[str, tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One append, as the hot tier noted it. `messages` packs the lengths when there are several."""
 
     end: int
     time_ms: int
-    messages: bytes
-    producer: str
-    seq: str
+    messages: bytes = b""
+    producer: str = ""
+    seq: str = ""
     has_data: bool = True
 
     @property
     def begin(self) -> int:
         """Where the append began, as far as its messages tell: a single one is never divided."""
-        return self.end - (sum(unpack_lengths(self.messages)) or 1)
+        return self.end - (sum(unpack_lengths(self.messages)) if self.messages else 1)
+
+    def message_ends(self) -> list[int]:
+        if not self.messages:
+            return [self.end]
+        return _ends(self.begin, unpack_lengths(self.messages))
 
     @classmethod
     def parse(cls, entry_id: bytes, fields: Sequence[bytes]) -> "Record":
+        """Most are plain: thousands of them make up one chunk of small appends."""
+        end = int(entry_id[:-2])
+        if len(fields) == 2:
+            return cls(end, int(fields[1]))
         values = dict(zip(fields[::2], fields[1::2], strict=True))
         return cls(
-            end=int(entry_id.partition(b"-")[0]),
+            end=end,
             time_ms=int(values[b"t"]),
             messages=values.get(b"m", b""),
             producer=values.get(b"p", b"").decode(),
@@ -112,17 +119,18 @@ def build(
     producers_before: Producers,
     seq_before: str,
 ) -> Index:
+    """Whoever builds it gets the same bytes; Redis tells producers in any order."""
     records = clip(all_records, start, end)
     ends = [start, *(record.end for record in records)]
     return Index(
         start=start,
         end=end,
         body_bytes=len(body),
-        checksums=[checksum(slab) for slab in slabs(body)],
+        checksums=checksums(body),
         append_lengths=pack_lengths([after - before for before, after in pairwise(ends)]),
         append_times_ms=struct.pack(f"<{len(records)}Q", *(r.time_ms for r in records)),
         message_lengths={n: r.messages for n, r in enumerate(records) if r.messages},
-        producers=fold(producers_before, records),
+        producers=dict(sorted(fold(producers_before, records).items())),
         seq=next((record.seq for record in reversed(records) if record.seq), seq_before),
         divides_append=all_records[-1].end > end,
     )
@@ -142,8 +150,8 @@ def _clipped(record: Record, start: int, end: int) -> Record:
     kept = [length for stop, length in zip(ends, lengths, strict=True) if start < stop <= end]
     messages = pack_lengths(kept) if len(kept) > 1 else b""
     if record.end <= end:
-        return replace(record, messages=messages)
-    return replace(record, end=end, messages=messages, producer="", seq="")
+        return msgspec.structs.replace(record, messages=messages)
+    return msgspec.structs.replace(record, end=end, messages=messages, producer="", seq="")
 
 
 def fold(producers: Producers, records: Iterable[Record]) -> dict[str, tuple[int, int]]:
@@ -156,10 +164,20 @@ def fold(producers: Producers, records: Iterable[Record]) -> dict[str, tuple[int
     return folded
 
 
+def fold_closer(producers: Producers, closed_by: str) -> dict[str, tuple[int, int]]:
+    """A close without data is in no index."""
+    closer = Record(0, 0, producer=closed_by)
+    return fold(producers, [closer])
+
+
 def slabs(body: bytes) -> Iterable[memoryview]:
     """The stretches of a body that are fetched, checked and kept one by one."""
     view = memoryview(body)
     return (view[start : start + SLAB_BYTES] for start in range(0, len(body), SLAB_BYTES))
+
+
+def checksums(body: bytes) -> list[bytes]:
+    return [checksum(slab) for slab in slabs(body)]
 
 
 def checksum(slab: bytes | memoryview) -> bytes:

@@ -6,10 +6,12 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 DEPLOYMENT = "deployment"
+BUCKETS = "buckets/"
 
 _NUMBER = "[0-9]{16}"
 _CHUNK = re.compile(f"chunks/([^/]+)/({_NUMBER})_({_NUMBER})")
 _PART = re.compile(f"parts/([^/]+)/({_NUMBER})_({_NUMBER})-({_NUMBER})")
+_SNAPSHOT = re.compile(f"snapshots/([^/]+)/({_NUMBER})_({_NUMBER})-([0-9a-f]{{32}})")
 _MANIFEST = re.compile(f"manifest/([^/]+)/({_NUMBER})")
 
 
@@ -40,13 +42,57 @@ class Piece:
         return f"index/{self.key}"
 
 
+def piece_metadata(piece: Piece, content_type: str, *, ends: bool) -> dict[str, str]:
+    """For edges that hand a body out by themselves, and for people."""
+    metadata = {
+        "stream-content-type": content_type,
+        "stream-next-offset": f"{piece.log:016d}_{piece.end:016d}",
+    }
+    # An edge that fetches chunks without asking must ask for these.
+    if ends:
+        metadata["stream-lifetime"] = "ends"
+    return metadata
+
+
+def chunks_of(name: str, log: int) -> str:
+    """What the keys of a log's chunks begin with."""
+    return f"chunks/{segment(name)}/{log:016d}_"
+
+
+def snapshots_of(name: str, log: int | None = None) -> str:
+    """What the keys of a stream's snapshots begin with, or of one log's."""
+    return f"snapshots/{segment(name)}/{'' if log is None else f'{log:016d}_'}"
+
+
+def snapshot_key(name: str, log: int, position: int, ticket: str) -> str:
+    """Every attempt to publish one has a ticket of its own, 32 hexadecimal digits."""
+    return f"{snapshots_of(name, log)}{position:016d}-{ticket}"
+
+
 def manifest_key(name: str, log: int) -> str:
     return f"manifest/{segment(name)}/{log:016d}"
+
+
+def bucket_key(bucket: str) -> str:
+    return f"{BUCKETS}{bucket}"
+
+
+def body_prefixes(name: str, log: int) -> tuple[str, ...]:
+    """Where all bodies of a log are found."""
+    return chunks_of(name, log), f"parts/{segment(name)}/{log:016d}_"
+
+
+def index_prefixes(name: str, log: int) -> tuple[str, ...]:
+    return tuple(f"index/{prefix}" for prefix in body_prefixes(name, log))
 
 
 def parse_manifest_key(key: str) -> tuple[str, int] | None:
     match = _MANIFEST.fullmatch(key)
     return (unquote(match[1]), int(match[2])) if match else None
+
+
+def is_snapshot_key(key: str) -> bool:
+    return _SNAPSHOT.fullmatch(key) is not None
 
 
 def parse_part_key(key: str) -> Piece | None:

@@ -7,7 +7,7 @@ from tiering.cold import index as indexes
 from tiering.cold.cache import SlabCache
 from tiering.cold.index import Index
 from tiering.cold.keys import Piece
-from tiering.objects.store import ObjectStore
+from tiering.objects.store import ObjectStore, named
 from tiering.single_flight import SingleFlight
 from tiering.stream import ContentType
 
@@ -46,7 +46,9 @@ class ColdReader:
         return await self._flights.do(key, lambda: self._fetch_index(key))
 
     async def _fetch_index(self, key: str) -> Index:
-        index = indexes.decode(await self._store.get(key), key)
+        with named(key):
+            content = await self._store.get(key)
+        index = indexes.decode(content, key)
         self._indexes[key] = index
         if len(self._indexes) > _INDEXES_KEPT:
             self._indexes.popitem(last=False)

@@ -18,9 +18,10 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_SECS = 0.02
 _LONGEST_PAUSE_SECS = 1.0
 _INCOMPLETE = object()
+LARGE_BYTES = 64 * 1024
 
 Reply = Any
-Argument = str | bytes | int
+Argument = str | bytes | memoryview | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,21 @@ class Address:
 def pack(command: tuple[Argument, ...]) -> bytes:
     packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
     return packed
+
+
+def pack_in_pieces(command: tuple[Argument, ...]) -> list[bytes | memoryview]:
+    """The same without a copy of its large arguments."""
+    pieces: list[bytes | memoryview] = []
+    small = b"*%d\r\n" % len(command)
+    for argument in command:
+        data = argument if isinstance(argument, bytes | memoryview) else str(argument).encode()
+        small += b"$%d\r\n" % len(data)
+        if len(data) < LARGE_BYTES:
+            small += bytes(data) + b"\r\n"
+        else:
+            pieces += [small, data]
+            small = b"\r\n"
+    return [*pieces, small]
 
 
 class _Wire(asyncio.Protocol):

@@ -1,12 +1,12 @@
 """Watches how full the hot tier is, so that writers are told before Redis is out of memory."""
 
 import asyncio
-import contextlib
 import logging
 import re
 
 from tiering.errors import Unavailable
 from tiering.hot.pipe import Pipe
+from tiering.service import Service
 
 log = logging.getLogger(__name__)
 
@@ -16,23 +16,17 @@ BACKLOG_BYTES = 32 * 1024 * 1024
 _USED_MEMORY = re.compile(rb"^used_memory:([0-9]+)", re.MULTILINE)
 
 
-class Pressure:
+class Pressure(Service):
     def __init__(self, pipe: Pipe, max_hot_bytes: int) -> None:
+        super().__init__()
         self._pipe = pipe
         self._max_hot_bytes = max_hot_bytes
-        self._task: asyncio.Task[None] | None = None
         # As last measured, and what was admitted since.
         self.used_bytes = 0
 
     async def open(self) -> None:
         await self._measure()
-        self._task = asyncio.create_task(self._watch())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await super().open()
 
     @property
     def is_high(self) -> bool:
@@ -54,7 +48,7 @@ class Pressure:
         excess = unsealed_bytes / BACKLOG_BYTES - 1
         await asyncio.sleep(min(max(excess, 0), 5) * _LONGEST_DELAY_SECS)
 
-    async def _watch(self) -> None:
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(_PERIOD_SECS)
             try:

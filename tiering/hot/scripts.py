@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 
 BLOCK_BYTES = 1024 * 1024
+# What a stream names instead of a run of Redis when every append was on disk before its answer.
+DURABLE = "durable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ def load(verb: str) -> Script:
     source = "\n".join(
         [
             f"local BLOCK = {BLOCK_BYTES}",
+            f"local DURABLE = '{DURABLE}'",
             *(_read(f"include/{part}.lua") for part in ("time", "blocks", "wipe", "store")),
             _read(f"{verb}.lua"),
         ]
@@ -33,12 +36,26 @@ def load(verb: str) -> Script:
 
 VERBS = (
     "append",
+    "append_together",
+    "compact",
     "create",
     "delete",
+    "demote",
+    "doom",
+    "intend",
+    "join",
+    "lend",
     "look",
     "manifest",
     "mint",
+    "pieces",
+    "publish",
+    "raze",
+    "release",
+    "relog",
+    "restore",
     "seal",
     "settle",
     "survey",
+    "trim",
 )

@@ -9,6 +9,8 @@ from tiering.hot.tier import HotTier
 from tiering.hot.wake import Wake
 from tiering.stream import Stream
 
+PIECE_BYTES = BLOCK_BYTES // 8
+
 
 class Dropped(Exception):
     """The bytes have left the hot tier since the caller looked: look again."""
@@ -43,9 +45,10 @@ class TailCache:
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
 
     async def read(self, stream: Stream, start: int, end: int) -> AsyncIterator[bytes]:
+        """In pieces that a reader who has stopped reading may keep in our memory."""
         while start < end:
-            stop = min(end, start - start % BLOCK_BYTES + BLOCK_BYTES)
-            yield await self._read_block(stream, start, stop)
+            stop = min(end, start - start % PIECE_BYTES + PIECE_BYTES)
+            yield await self._read_block(stream, start, stop, end)
             start = stop
 
     def note(self, wake: Wake) -> None:
@@ -60,8 +63,10 @@ class TailCache:
             block.data += wake.data
             self._account(key, block, len(wake.data))
 
-    async def _read_block(self, stream: Stream, start: int, end: int) -> bytes:
-        key = (stream.log, start - start % BLOCK_BYTES)
+    async def _read_block(self, stream: Stream, start: int, end: int, wanted: int) -> bytes:
+        """What is not here is fetched at once as far as it is wanted and in the same block."""
+        begin = start - start % BLOCK_BYTES
+        key = (stream.log, begin)
         block = self._blocks.get(key)
         if block is None:
             block = self._blocks[key] = _Block(start)
@@ -70,7 +75,7 @@ class TailCache:
             async with block.lock:
                 before = len(block.data)
                 try:
-                    await self._extend(block, stream, start, end)
+                    await self._extend(block, stream, start, min(wanted, begin + BLOCK_BYTES))
                 finally:
                     self._account(key, block, len(block.data) - before)
         return block.cut(start, end)

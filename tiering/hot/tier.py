@@ -1,79 +1,29 @@
 """The hot tier: every verb is one script in one hash slot of Redis."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 
 import msgspec
 
-from tiering.errors import (
-    Conflict,
-    Fenced,
-    Invalid,
-    NotFound,
-    SequenceGap,
-    StreamClosed,
-    TooLarge,
-)
-from tiering.hot.keys import LOG_COUNTER, StreamKeys, stream_keys
+from tiering.errors import Conflict, NotFound, TooLarge
+from tiering.hot import replies
+from tiering.hot.appends import append_keys, append_words, is_plain
+from tiering.hot.connection import LARGE_BYTES, Argument, Reply
+from tiering.hot.just_appended import JustAppended
+from tiering.hot.keys import stream_keys
+from tiering.hot.logs import Logs
 from tiering.hot.pipe import Pipe
 from tiering.hot.pressure import BACKLOG_BYTES, Pressure
 from tiering.hot.scripts import BLOCK_BYTES
+from tiering.hot.staging import Staging
+from tiering.hot.terms import Append, Appended, Attention, Created, Hidden, Origin, Remains
+from tiering.hot.together import Together
 from tiering.messages import Payload
 from tiering.offset import NOW, START, Offset, ReadFrom
-from tiering.stream import (
-    Ancestor,
-    Configuration,
-    ContentType,
-    Lifetime,
-    Producer,
-    Stream,
-    View,
-)
-
-LOG_EPOCH_MS = 1_728_432_000_000
-INLINE_BYTES = 16 * 1024
+from tiering.stream import Configuration, ContentType, Stream, View
 
 _keys = lru_cache(maxsize=4096)(stream_keys)
-_content_type = lru_cache(maxsize=1024)(ContentType)
-
-
-class Attention(Enum):
-    """When a sealer should look after a stream."""
-
-    NOW = b"now"
-    LATER = b"later"
-
-
-class Expired(Exception):
-    """The stream's time is over, but it has not been removed yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    payload: Payload
-    media: str
-    closes: bool = False
-    seq: str = ""
-    producer: Producer | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    tail: Offset
-    closed: bool
-    duplicate: bool = False
-    highest_seq: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    tail: Offset
-    content_type: ContentType
-    is_new: bool
-    replaced_expired: bool = False
 
 
 class HotTier:
@@ -82,141 +32,212 @@ class HotTier:
         writes: Pipe,
         reads: Pipe,
         pressure: Pressure,
+        logs: Logs,
         *,
         grid: int,
         max_stream_bytes: int = 0,
+        just_appended: JustAppended | None = None,
+        is_cached: bool = False,
     ) -> None:
+        """`is_cached`: edges or caches may have what is deleted."""
         self._writes = writes
         self._reads = reads
         self._pressure = pressure
         self._grid = grid
         self._max_stream_bytes = max_stream_bytes
+        self._logs = logs
+        self._staging = Staging()
+        self._together = Together(writes, logs, max_stream_bytes)
+        self._just_appended = just_appended or JustAppended(0)
+        self._is_cached = is_cached
         self.attend: Callable[[str, Attention], None] = lambda name, attention: None
 
-    async def mint(self) -> int:
-        reply = await self._writes.run("mint", (LOG_COUNTER,), LOG_EPOCH_MS)
-        return int(reply[1])
-
-    async def create(self, name: str, wanted: Configuration, payload: Payload) -> Created:
+    async def create(
+        self,
+        name: str,
+        wanted: Configuration,
+        payload: Payload,
+        log: int,
+        origin: Origin | None = None,
+    ) -> Created:
+        """`log` was minted for it; `origin` is what the stream is a fork of."""
         await self._pressure.admit(len(payload.data))
         if 0 < self._max_stream_bytes < len(payload.data):
-            raise TooLarge(_STREAM_TOO_LARGE)
+            raise TooLarge(replies.STREAM_TOO_LARGE)
         lifetime = wanted.lifetime
         reply = await self._writes.run(
             "create",
-            _all(_keys(name)),
-            await self.mint(),
+            _keys(name).all,
+            log,
             wanted.content_type.text,
             wanted.content_type.media,
-            self._grid,
+            origin.grid if origin else self._grid,
             _optional(lifetime.ttl_secs),
             _optional(lifetime.expires_ms),
             lifetime.expires_text,
             _flag(wanted.closed),
             payload.data,
             payload.lengths,
+            self._logs.run,
+            msgspec.json.encode(origin.ancestors) if origin else "",
+            origin.border if origin else 0,
+            origin.name if origin else "",
+            _flag(origin is not None and origin.was_asked_for),
+            origin.earliest if origin else 0,
+            origin.snapshot.encode() if origin and origin.snapshot else "",
         )
         match reply:
-            case [b"created" | b"created_over_expired" as outcome, log, tail]:
-                self.attend(name, Attention.NOW if wanted.closed else Attention.LATER)
-                end = Offset(int(log), int(tail))
+            case [b"created" | b"created_over_expired" as outcome, _, tail]:
+                is_due = wanted.closed or len(payload.data) >= self._grid
+                self.attend(name, Attention.NOW if is_due else Attention.LATER)
+                end = Offset(log, int(tail))
                 over_expired = outcome == b"created_over_expired"
                 return Created(end, wanted.content_type, True, over_expired)
-            case [b"exists", log, tail, content_type]:
+            case [b"exists", known_log, tail, content_type]:
                 known = ContentType(content_type.decode())
-                return Created(Offset(int(log), int(tail)), known, False)
+                return Created(Offset(int(known_log), int(tail)), known, False)
+            case [b"hidden"]:
+                raise Conflict("A stream of this name was deleted, and forks of it still exist.")
             case [b"conflict", what]:
                 raise Conflict(f"The stream exists with another {what.decode()}.")
             case _:
-                raise _unexpected("create", reply)
+                raise replies.unexpected("create", reply)
 
     async def append(self, name: str, append: Append) -> Appended:
-        if append.payload.data:
-            await self._pressure.admit(len(append.payload.data))
-        producer = append.producer
-        reply = await self._writes.run(
-            "append",
-            _all(_keys(name)),
-            append.payload.data,
-            append.media,
-            append.payload.lengths,
-            _flag(append.closes),
-            append.seq,
-            producer.id if producer else "",
-            producer.epoch if producer else "",
-            producer.seq if producer else "",
-            self._max_stream_bytes,
-            INLINE_BYTES,
-        )
-        match reply:
+        size = len(append.payload.data)
+        if size:
+            await self._pressure.admit(size)
+        match reply := await self._send(name, append):
             case [b"ok", log, tail, closed, attention, unsealed]:
                 if attention:
                     self.attend(name, Attention(attention))
                 if int(unsealed) > BACKLOG_BYTES:
                     await self._pressure.pace(int(unsealed))
-                highest = producer.seq if producer else None
+                highest = append.producer.seq if append.producer else None
                 return Appended(Offset(int(log), int(tail)), closed == b"1", False, highest)
             case [b"duplicate", log, tail, closed, highest]:
                 return Appended(Offset(int(log), int(tail)), closed == b"1", True, int(highest))
-            case [b"missing"]:
-                raise NotFound(_NO_SUCH_STREAM)
-            case [b"expired"]:
-                raise Expired
-            case [b"closed", log, tail]:
-                raise StreamClosed(Offset(int(log), int(tail)))
-            case [b"other_type", content_type]:
-                raise Conflict(f"The stream's content type is {content_type.decode()}.")
-            case [b"stale_epoch", current]:
-                raise Fenced(int(current))
-            case [b"epoch_start"]:
-                raise Invalid("A new producer epoch starts with Producer-Seq 0.")
-            case [b"gap", expected]:
-                assert producer is not None
-                raise SequenceGap(int(expected), producer.seq)
-            case [b"seq_regression", last]:
-                raise Conflict(f"Stream-Seq must come after {last.decode(errors='replace')!r}.")
-            case [b"too_large"]:
-                raise TooLarge(_STREAM_TOO_LARGE)
+            case [b"other_run", log]:
+                if await self._logs.relog(name, int(log), "tail"):
+                    self.attend(name, Attention.NOW)
+                return await self.append(name, append)
             case _:
-                raise _unexpected("append", reply)
+                raise replies.append_refusal(append, reply)
+
+    def _send(self, name: str, append: Append) -> Awaitable[Reply]:
+        if is_plain(append):
+            return self._together.append_together(name, append)
+        data = append.payload.data
+        if len(data) >= LARGE_BYTES:
+            return self._append_large(name, append)
+        return self._writes.run("append", append_keys(name), *self._words(append, data))
+
+    async def _append_large(self, name: str, append: Append) -> Reply:
+        whole, size = append.payload.data, len(append.payload.data)
+        data, staged = self._staging.split(name, whole)
+        words = (*self._words(append, data), *((len(staged), size) if staged else ()))
+        reply = await self._writes.run_large("append", append_keys(name), *words, staged=staged)
+        match reply:
+            case [b"ok", log, tail, *_]:
+                self._staging.learn(name, size, int(tail), was_split=bool(staged))
+                start, run_id = int(tail) - size, self._writes.run_id
+                self._just_appended.note(run_id, int(log), start, whole)
+        return reply
+
+    def _words(self, append: Append, data: bytes | memoryview) -> tuple[Argument, ...]:
+        return append_words(append, data, self._max_stream_bytes, self._logs.run)
+
+    async def mint(self) -> int:
+        return await self._logs.mint()
+
+    async def lend(self, source: Stream, position: int, loan: str) -> bool:
+        """A fork will read through the stream up to the position. False: the stream is not any
+        more what it was when it was looked at."""
+        words = (source.log, position, loan, source.earliest)
+        keys = _keys(source.name)
+        match reply := await self._writes.run("lend", (keys.meta, keys.loans), *words):
+            case [b"ok"]:
+                self.attend(source.name, Attention.NOW)
+                return True
+            case [b"moved" | b"expired" | b"hidden" | b"missing" | b"other_log"]:
+                return False
+            case _:
+                raise replies.unexpected("lend", reply)
+
+    async def renew_loan(self, name: str, position: int, loan: str) -> None:
+        """A fork reads through the stream already, whatever became of that."""
+        keys = _keys(name)
+        reply = await self._writes.run("lend", (keys.meta, keys.loans), "", position, loan, "")
+        if reply != [b"ok"]:
+            raise NotFound("The source of the fork does not exist any more.")
+
+    async def release(self, name: str, loans: Iterable[str]) -> Remains | None:
+        """What is left of the stream if nobody needed it any more, and it went."""
+        match reply := await self._writes.run("release", _keys(name).all, *loans):
+            case [b"removed", log, chain]:
+                return replies.remains(name, log, chain)
+            case [b"ok"] | [b"missing"]:
+                return None
+            case _:
+                raise replies.unexpected("release", reply)
 
     async def look(self, name: str, source: ReadFrom, *, renew: bool) -> View:
         """The stream, seen from `source`; `Gone` or `Invalid` when that is no place in it."""
+        token = source if isinstance(source, Offset) else None
+        view = await self._look(name, _place(source), token, _flag(renew), "")
+        if source is START and view.stream.earliest > 0:
+            raise view.stream.no_longer_retained()
+        return view
+
+    async def look_for_fork(self, name: str, position: int) -> View:
+        """A stream that forks read through is there for them when it is gone for others."""
+        return await self._look(name, position, None, "", "1")
+
+    async def _look(
+        self, name: str, place: int | str, token: Offset | None, renew: str, for_fork: str
+    ) -> View:
         keys = _keys(name)
         reply = await self._reads.run(
             "look",
             (keys.meta, keys.records, keys.cuts, keys.sealed),
-            _place(source),
-            _flag(renew),
+            place,
+            renew,
+            for_fork,
         )
         match reply:
-            case [b"missing"]:
-                raise NotFound(_NO_SUCH_STREAM)
-            case [b"expired"]:
-                raise Expired
             case [b"ok", *facts]:
-                return _view(name, source, facts)
+                return replies.view(name, token, facts)
             case _:
-                raise _unexpected("look", reply)
+                raise replies.view_refusal(reply)
 
-    async def delete(self, name: str, log: int | None = None) -> bool:
-        """False when only an expired stream was left to remove."""
-        match reply := await self._writes.run("delete", _all(_keys(name)), "", log or ""):
-            case [b"ok", _]:
-                return True
-            case [b"expired", _]:
-                return False
-            case [b"other_log"]:
-                raise Conflict("The stream was replaced while it was being deleted.")
-            case [b"missing"]:
-                raise NotFound(_NO_SUCH_STREAM)
+    async def delete(self, name: str, log: int | None = None) -> tuple[bool, Remains | None]:
+        """Whether it was alive (an expired one was not), and what is left; None if forks still
+        read through it."""
+        match reply := await self._delete(name, "", log or ""):
+            case [b"ok" | b"expired" as outcome, number, chain]:
+                return outcome == b"ok", replies.remains(name, number, chain)
+            case [b"hidden"]:
+                return True, None
             case _:
-                raise _unexpected("delete", reply)
+                raise replies.deletion_refusal(reply)
 
-    async def remove_expired(self, name: str) -> bool:
-        """True for the one caller that removed it."""
-        reply = await self._writes.run("delete", _all(_keys(name)), "1", "")
-        return bool(reply[0] == b"expired")
+    async def remove_expired(self, name: str) -> Remains | None:
+        """What is left, for the one caller that removed it."""
+        match await self._delete(name, "1", ""):
+            case [b"expired", number, chain]:
+                return replies.remains(name, number, chain)
+            case [b"hidden"] | [b"already_hidden"]:
+                raise Hidden
+            case _:
+                return None
+
+    async def _delete(self, name: str, only_if_expired: str, only_log: int | str) -> list[bytes]:
+        keys, flag = _keys(name), _flag(self._is_cached)
+        names = (*keys.all, keys.recalls)
+        reply: list[bytes] = await self._writes.run(
+            "delete", names, only_if_expired, only_log, flag
+        )
+        return reply
 
     async def fetch(self, name: str, log: int, base: int, start: int, end: int) -> bytes:
         """Stored bytes of one block; fewer than asked for when the block has been dropped."""
@@ -231,23 +252,6 @@ class HotTier:
 
     async def ping(self) -> None:
         await asyncio.gather(self._writes.call("PING"), self._reads.call("PING"))
-
-
-_NO_SUCH_STREAM = "There is no such stream."
-_STREAM_TOO_LARGE = "The stream would grow beyond the largest size this server allows."
-
-
-def _all(keys: StreamKeys) -> tuple[str, ...]:
-    return (
-        keys.meta,
-        keys.records,
-        keys.cuts,
-        keys.producers,
-        keys.blocks,
-        keys.live,
-        keys.sealed,
-        keys.folded,
-    )
 
 
 def _flag(value: bool) -> str:
@@ -265,41 +269,3 @@ def _place(source: ReadFrom) -> int | str:
         return "now"
     assert isinstance(source, Offset)
     return source.position
-
-
-def _int_or_none(text: bytes) -> int | None:
-    return int(text) if text else None
-
-
-def _view(name: str, source: ReadFrom, facts: list[bytes]) -> View:
-    now, log, chain, content_type, ttl, expires, expires_text, deadline = facts[:8]
-    closed, tail, earliest, sealed, base, position, chunk_end, object_start = facts[8:16]
-    stream = Stream(
-        name=name,
-        log=int(log),
-        ancestors=_ancestors(chain),
-        content_type=_content_type(content_type.decode()),
-        lifetime=Lifetime(_int_or_none(ttl), _int_or_none(expires), expires_text.decode()),
-        deadline_ms=_int_or_none(deadline),
-        closed=closed == b"1",
-        tail=int(tail),
-        earliest=int(earliest),
-        sealed=int(sealed),
-        base=int(base),
-        now_ms=int(now),
-    )
-    start = stream.position_of(source) if isinstance(source, Offset) else int(position)
-    on_boundary = facts[16]
-    if not on_boundary:
-        raise Invalid("The offset lies inside a message.")
-    end = stream.tail if chunk_end == b"-1" else int(chunk_end)
-    whole = int(object_start) if object_start != b"-1" else None
-    return View(stream, start, end, whole, needs_boundary_check=on_boundary == b"?")
-
-
-def _ancestors(chain: bytes) -> tuple[Ancestor, ...]:
-    return msgspec.json.decode(chain, type=tuple[Ancestor, ...]) if chain else ()
-
-
-def _unexpected(verb: str, reply: object) -> RuntimeError:
-    return RuntimeError(f"the {verb} script answered {reply!r}")

@@ -1,4 +1,4 @@
-"""What an append tells the followers of its stream."""
+"""What an append or a snapshot tells the followers of its stream."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,12 +8,14 @@ class State(Enum):
     OPEN = b"open"
     CLOSED = b"closed"
     DELETED = b"deleted"
+    TRIMMED = b"trimmed"
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
     """The log grew from `start` to `end`; `cut` is the first chunk end between them.
 
+    TRIMMED: the log did not grow, but is not retained before `start` any more.
     `data` holds the bytes when they are few enough to travel with the message.
     """
 

@@ -2,44 +2,52 @@
 -- KEYS: meta, records, cuts, producers, blocks (prefix), live (channel)
 -- ARGV: data, media type, message lengths, closes ('1' or ''), Stream-Seq,
 --       producer id, epoch, sequence ('' without a producer), largest stream (bytes, 0 = any),
---       largest payload that travels with the wake-up (bytes)
+--       largest payload that travels with the wake-up (bytes), run of Redis,
+--       and when more of the data is staged: in how many pieces, and how much there is in all
 -- Returns {"ok", log, tail, closed, the sealer's attention ('now', 'later' or ''),
 --          bytes not sealed yet}
 --       | {"duplicate", log, tail, closed, highest sequence}
---       | {"missing"} | {"expired"} | {"closed", log, tail} | {"other_type", content type}
+--       | {"missing"} | {"hidden"} | {"expired"} | {"other_run", log} | {"closed", log, tail} | {"other_type", content type}
 --       | {"stale_epoch", current} | {"epoch_start"} | {"gap", expected}
 --       | {"seq_regression", last} | {"too_large"}
 local meta, records, cuts, producers, blocks, live = unpack(KEYS)
 local data, media, lengths, closes, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local producer, epoch, producer_seq = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
 local largest_stream, largest_inline = tonumber(ARGV[9]), tonumber(ARGV[10])
+local run, staged = ARGV[11], tonumber(ARGV[12] or '0')
+local size = #data
+if staged > 0 then
+  size = size + staged_bytes(blocks, staged)
+  if size ~= tonumber(ARGV[13]) then return redis.error_reply('ERR staged data is not complete') end
+end
 
 local found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'media', 'deadline', 'chunk',
-  'grid', 'base', 'sealed')
+  'grid', 'base', 'sealed', 'run', 'hidden')
 local log, tail, deadline = found[1], tonumber(found[2]), found[5]
 if not log then return {'missing'} end
+if found[11] == '1' then return {'hidden'} end
 local now = now_ms()
 if has_expired(deadline, now) then return {'expired'} end
+-- The run that took the last append may have told more offsets than it left behind.
+if found[10] ~= run and found[10] ~= DURABLE then return {'other_run', log} end
 
 local tuple = ''
 if producer ~= '' then tuple = ARGV[7] .. ':' .. ARGV[8] .. ':' .. producer end
 
 local changes = {}
-if deadline ~= '' then
-  local ttl = redis.call('HGET', meta, 'ttl')
-  if ttl ~= '' then changes = {'deadline', int(now + tonumber(ttl) * 1000)} end
-end
+if found[10] ~= run then changes = {'run', run} end
+renew_lifetime(meta, deadline, now, changes)
 
 if found[3] == '1' then
   local is_retry = tuple ~= '' and tuple == redis.call('HGET', meta, 'closed_by')
-  local closes_again = #data == 0 and closes and tuple == ''
+  local closes_again = size == 0 and closes and tuple == ''
   if not is_retry and not closes_again then return {'closed', log, found[2]} end
   if #changes > 0 then redis.call('HSET', meta, unpack(changes)) end
   if is_retry then return {'duplicate', log, found[2], '1', ARGV[8]} end
   return {'ok', log, found[2], '1', '', '0'}
 end
 
-if #data > 0 and media ~= found[4] then
+if size > 0 and media ~= found[4] then
   return {'other_type', redis.call('HGET', meta, 'type')}
 end
 
@@ -75,17 +83,23 @@ if seq ~= '' then
   local last = redis.call('HGET', meta, 'seq')
   if last ~= '' and not comes_after(seq, last) then return {'seq_regression', last} end
 end
-if largest_stream > 0 and tail + #data > largest_stream then return {'too_large'} end
+if largest_stream > 0 and tail + size > largest_stream then return {'too_large'} end
 
-store_bytes(blocks, log, tonumber(found[8]), tail, data)
-local chunk, cut = store_cuts(cuts, tonumber(found[6]), tonumber(found[7]), tail, data, lengths)
-store_record(records, tail, data, lengths, now, tuple, seq, closes)
+local base = tonumber(found[8])
+store_bytes(blocks, log, base, tail, data)
+store_staged(blocks, log, base, tail + #data, staged)
+local chunk, cut = store_cuts(cuts, tonumber(found[6]), tonumber(found[7]), tail, size, lengths)
+local new_tail, time = int(tail + size), int(now)
+store_record(records, new_tail, size, lengths, time, tuple, seq, closes)
 if producer ~= '' then redis.call('HSET', producers, producer, ARGV[7] .. ':' .. ARGV[8]) end
 
-local new_tail = int(tail + #data)
 changes[#changes + 1] = 'tail'
 changes[#changes + 1] = new_tail
-if int(chunk) ~= found[6] then
+if size > 0 then
+  changes[#changes + 1] = 'written'
+  changes[#changes + 1] = time
+end
+if cut >= 0 then
   changes[#changes + 1] = 'chunk'
   changes[#changes + 1] = int(chunk)
 end
@@ -102,11 +116,10 @@ end
 redis.call('HSET', meta, unpack(changes))
 
 local state = closes and 'closed' or 'open'
-local inline = #data <= largest_inline and data or ''
-redis.call('PUBLISH', live, log .. ' ' .. found[2] .. ' ' .. new_tail .. ' ' .. state .. ' '
-  .. int(cut) .. '\n' .. inline)
+local inline = size <= largest_inline and data or ''
+tell_followers(live, log, found[2], new_tail, state, cut, inline)
 
 local attention = found[9] == found[2] and 'later' or ''
 if closes or cut >= 0 then attention = 'now' end
 return {'ok', log, new_tail, closes and '1' or '', attention,
-  int(tail + #data - tonumber(found[9]))}
+  int(tail + size - tonumber(found[9]))}

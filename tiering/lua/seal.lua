@@ -3,14 +3,17 @@
 -- ARGV: log, start, end, kind ("chunk" or "part"), Stream-Seq as of the end,
 --       then for each producer in the piece: id, "epoch:seq"
 -- Returns {"ok"} | {"gone"} (the log is not there any more) | {"moved", frontier}
+--       | {"hidden"} (only parts of it may be stored any more)
 local meta, records, cuts, blocks, sealed, folded = unpack(KEYS)
 local log, from, to, kind, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local found = redis.call('HMGET', meta, 'log', 'sealed', 'tail', 'base')
+local found = redis.call('HMGET', meta, 'log', 'sealed', 'tail', 'base', 'hidden')
 if found[1] ~= log then return {'gone'} end
-if found[2] ~= from then return {'moved', found[2]} end
+-- A tail that has become shorter belongs to a Redis that has lost what the sealer read.
+if found[2] ~= from or tonumber(found[3]) < tonumber(to) then return {'moved', found[2]} end
+if kind == 'chunk' and found[5] == '1' then return {'hidden'} end
 
-redis.call('ZADD', sealed, from, kind .. ':' .. from .. ':' .. to)
+redis.call('ZADD', sealed, from, kind .. ':' .. from .. ':' .. to .. ':' .. log)
 redis.call('HSET', meta, 'sealed', to, 'sealed_seq', seq)
 if #ARGV > 5 then redis.call('HSET', folded, unpack(ARGV, 6)) end
 -- The chunk's object says where it ends; a chunk in parts is only known by its cut.

@@ -5,7 +5,9 @@ import fcntl
 import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 
 @contextlib.contextmanager
@@ -44,6 +46,22 @@ def remove_empty_folders(folder: Path, root: Path) -> Path:
     return folder
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file that is being written, under a name that is gone afterwards."""
+
+    path: Path
+    file: BinaryIO
+
+    def sync(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def discard(self) -> None:
+        self.file.close()
+        self.path.unlink(missing_ok=True)
+
+
 class Scratch:
     """Where a file is written before it gets its name. The lock on it says: not abandoned."""
 
@@ -52,17 +70,24 @@ class Scratch:
 
     @contextlib.contextmanager
     def file(self, content: bytes) -> Iterator[Path]:
-        """A file safe on disk, under a name that is gone afterwards."""
-        path = self._folder / uuid.uuid4().hex
+        """A file safe on disk."""
+        draft = self.begin()
         try:
-            with path.open("xb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                yield path
+            draft.file.write(content)
+            draft.sync()
+            yield draft.path
         finally:
-            path.unlink(missing_ok=True)
+            draft.discard()
+
+    def begin(self) -> Draft:
+        """Locked, and still there: who tidies up may have seen it before the lock."""
+        while True:
+            path = self._folder / uuid.uuid4().hex
+            file = path.open("xb")
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink > 0:
+                return Draft(path, file)
+            file.close()
 
     def open(self) -> None:
         """Removes what crashed processes have left; a living one's file is locked."""

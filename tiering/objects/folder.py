@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from tiering.errors import Corrupt, Unavailable
 from tiering.objects.files import (
+    Draft,
     Scratch,
     exclusive,
     make_folder,
@@ -41,6 +42,11 @@ class Folder:
             sync_folder(self._root.parent)
             self._scratch.open()
 
+    def look(self) -> None:
+        """Leaves everything as it is: who only reads may not be allowed more."""
+        with _translated(), os.scandir(self._root):
+            pass
+
     def put(self, key: str, body: bytes, metadata: Mapping[str, str], *, replace: bool) -> bool:
         path = self._path(key)
         with _translated(), contextlib.ExitStack() as written:
@@ -54,6 +60,22 @@ class Folder:
             with contextlib.suppress(FileNotFoundError):
                 sync_folder(path.parent)
         return is_new
+
+    def begin(self) -> Draft:
+        with _translated():
+            return self._scratch.begin()
+
+    def write(self, draft: Draft, piece: bytes) -> None:
+        with _translated():
+            draft.file.write(piece)
+
+    def finish(self, draft: Draft, key: str) -> None:
+        path = self._path(key)
+        with _translated():
+            draft.sync()
+            with exclusive(self._lock):
+                _name(path, draft.path, None, replace=True)
+            sync_folder(path.parent)
 
     def open_object(self, key: str, span: Span) -> tuple[BinaryIO, int]:
         """The file, set to where the range starts, and how many bytes are to be read."""

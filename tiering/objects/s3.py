@@ -1,8 +1,6 @@
 """Objects in a bucket of S3, or of anything that speaks like it."""
 
-import base64
-import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -18,6 +16,7 @@ from tiering.objects.retry import PATIENT, Patience, Transient
 from tiering.objects.s3_body import NOTHING, Body
 from tiering.objects.s3_client import config, connect
 from tiering.objects.s3_errors import AlreadyThere, OutOfRange, refusal, translated
+from tiering.objects.s3_upload import PART_BYTES, Upload, checksum, parts_of
 from tiering.objects.span import Span
 from tiering.objects.store import ObjectInfo, ObjectMissing
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from types_aiobotocore_s3.type_defs import ListObjectsV2OutputTypeDef
 
 _MOST_KEYS = 1000
+_SIGNED_SECS = 300
 
 
 class S3Store:
@@ -99,6 +99,24 @@ class S3Store:
     async def put(self, key: str, body: bytes) -> None:
         await self._patience.retry(partial(self._put, self._name(key), body))
 
+    async def put_pieces(self, key: str, pieces: AsyncIterable[bytes]) -> None:
+        name, parts = self._name(key), parts_of(pieces)
+        first = await anext(parts)
+        if len(first) < PART_BYTES:
+            await self._patience.retry(partial(self._put, name, first))
+            return
+        upload = Upload(self._streams, self._bucket, name, self._patience)
+        await upload.begin()
+        try:
+            await upload.send(first)
+            async for part in parts:
+                if part:
+                    await upload.send(part)
+            await upload.finish()
+        except BaseException:
+            await upload.abandon()
+            raise
+
     async def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         name, span = self._name(key), Span.of(start, end)
         return await self._patience.retry(lambda: self._read(name, span))
@@ -113,6 +131,14 @@ class S3Store:
             async for piece in body.pieces():
                 yield piece
 
+    async def address(self, key: str, *, signed: bool) -> str:
+        """Unsigned, it is for an edge that may read the bucket by itself."""
+        place = {"Bucket": self._bucket, "Key": self._name(key)}
+        url = await self._client.generate_presigned_url(
+            "get_object", Params=place, ExpiresIn=_SIGNED_SECS
+        )
+        return url if signed else url.partition("?")[0]
+
     async def head(self, key: str) -> ObjectInfo | None:
         name = self._name(key)
         return await self._patience.retry(lambda: self._head(name))
@@ -126,7 +152,8 @@ class S3Store:
         while True:
             page = await self._patience.retry(partial(self._page, self._prefix + prefix, **place))
             for found in page.get("Contents", ()):
-                yield ObjectInfo(found["Key"].removeprefix(self._prefix), found["Size"])
+                key, tag = found["Key"].removeprefix(self._prefix), found.get("ETag", "")
+                yield ObjectInfo(key, found["Size"], tag=tag)
             if not page["IsTruncated"]:
                 return
             place = {"ContinuationToken": page["NextContinuationToken"]}
@@ -141,10 +168,13 @@ class S3Store:
         return checked(self._prefix + checked(key))
 
     async def _put(self, name: str, body: bytes, **conditions: Any) -> None:
-        checksum = base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
         with translated():
             await self._client.put_object(
-                Bucket=self._bucket, Key=name, Body=body, ChecksumCRC32=checksum, **conditions
+                Bucket=self._bucket,
+                Key=name,
+                Body=body,
+                ChecksumCRC32=checksum(body),
+                **conditions,
             )
 
     async def _read(self, name: str, span: Span) -> bytes:

@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from aiobotocore.config import AioConfig
-from aiobotocore.session import AioSession
+from aiobotocore.session import AioSession, get_session
 
 from tiering.objects.retry import Patience
 
 if TYPE_CHECKING:
     from types_aiobotocore_s3.client import S3Client
+
+    from tiering.objects.open import Credentials
 
 _FALLBACK_REGION = "us-east-1"
 
@@ -22,12 +24,19 @@ def config(*, path_style: bool, connections: int, patience: Patience) -> AioConf
         connect_timeout=patience.connect_secs,
         read_timeout=patience.read_secs,
         max_pool_connections=connections,
+        signature_version="s3v4",
         retries={"total_max_attempts": 1},
         s3={"addressing_style": "path" if path_style else "auto"},
         # The newer defaults send trailers, which other stores do not know.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
+
+
+def session_with(credentials: "Credentials") -> AioSession:
+    session = get_session()
+    session.set_credentials(credentials.key_id, credentials.secret, credentials.token)
+    return session
 
 
 @asynccontextmanager

@@ -1,6 +1,14 @@
 """What the rest of the house knows of object storage."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
@@ -13,17 +21,30 @@ PIECE_BYTES = 256 * 1024
 class ObjectMissing(Corrupt):
     """There is no object of that name. Who did not reckon with it has found damage."""
 
-    def __init__(self) -> None:
-        super().__init__("A stored object is missing.")
+    def __init__(self, key: str = "A stored object") -> None:
+        super().__init__(f"{key} is missing.")
+
+
+@contextmanager
+def named(key: str) -> Iterator[None]:
+    """Damage found inside is told with the name of the object that has it."""
+    try:
+        yield
+    except ObjectMissing as error:
+        raise ObjectMissing(key) from error
+    except Corrupt as error:
+        raise Corrupt(f"{key}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """Listings leave `metadata` empty: no store tells it there."""
+    """Listings leave `metadata` empty: no store tells it there. They have a `tag` instead, which
+    is another one after the object was replaced; empty when the store cannot tell."""
 
     key: str
     size: int
     metadata: Mapping[str, str] = field(default_factory=dict)
+    tag: str = ""
 
 
 class ObjectStore(Protocol):
@@ -57,6 +78,10 @@ class ObjectStore(Protocol):
     async def put(self, key: str, body: bytes) -> None:
         """Writes or replaces the object as a whole; its metadata are gone."""
 
+    async def put_pieces(self, key: str, pieces: AsyncIterable[bytes]) -> None:
+        """Like `put`, of more than should be held in memory. Nothing is to be seen of it before
+        all pieces have come; what `pieces` raises is raised here, and nothing is written."""
+
     async def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         """All bytes asked for, or an error; ObjectMissing when there is no such object."""
 
@@ -67,6 +92,10 @@ class ObjectStore(Protocol):
 
         Who may leave before the end uses `contextlib.aclosing`, or keeps a connection busy.
         """
+
+    async def address(self, key: str, *, signed: bool) -> str:
+        """What an edge asks for to get the object: a URL, which anyone may use for some minutes
+        if it is signed; for a directory, the path below wherever its files are served."""
 
     async def head(self, key: str) -> ObjectInfo | None:
         """None when there is no such object."""

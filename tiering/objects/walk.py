@@ -1,12 +1,15 @@
 """The keys in a directory, in byte order, without reading more of it than is asked for."""
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tiering.objects.paths import MARK, begins, is_metadata, key_of
 from tiering.objects.store import ObjectInfo
+
+_SETTLED_NS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,17 @@ class Walk:
 
     def _info(self, entry: Entry) -> ObjectInfo | None:
         try:
-            return ObjectInfo(entry.text, os.stat(f"{self.root}/{entry.path}").st_size)
+            found = os.stat(f"{self.root}/{entry.path}")
         except FileNotFoundError:
             return None
+        return ObjectInfo(entry.text, found.st_size, tag=_tag(found))
+
+
+def _tag(found: os.stat_result) -> str:
+    """Clocks of file systems are coarse, and numbers of files are given again: what was written
+    just now may be replaced without a trace."""
+    is_settled = time.time_ns() - found.st_mtime_ns > _SETTLED_NS
+    return f"{found.st_mtime_ns}-{found.st_ino}" if is_settled else ""
 
 
 def walk(root: Path, prefix: str, after: str | None) -> Iterator[ObjectInfo]:

@@ -27,6 +27,34 @@ local function store_bytes(blocks, log, base, tail, data)
   end
 end
 
+-- Pieces that were set beside the script in the same transaction.
+local function staged_key(blocks, number)
+  return blocks .. 'staged:' .. number
+end
+
+local function staged_bytes(blocks, count)
+  local size = 0
+  for number = 1, count do
+    size = size + redis.call('STRLEN', staged_key(blocks, number))
+  end
+  return size
+end
+
+-- A piece that is where a block begins becomes that block.
+local function store_staged(blocks, log, base, tail, count)
+  local at = tail
+  for number = 1, count do
+    local key = staged_key(blocks, number)
+    local size = redis.call('STRLEN', key)
+    if at == block_start(base, at) and at + size <= next_block(at) then
+      redis.call('RENAME', key, block_key(blocks, log, at))
+    else
+      store_bytes(blocks, log, base, at, redis.call('GET', key))
+    end
+    at = at + size
+  end
+end
+
 -- Drops the blocks that begin at or after that of `from` and end at or before `to`.
 local function drop_blocks(blocks, log, base, from, to)
   local start = block_start(base, from)
