@@ -1,11 +1,11 @@
 #!/bin/sh
-# What the tests need beside Python packages: curl, strace, Node.js, npm packages.
+# What the tests need beside Python packages: curl, strace, faketime, Varnish, nginx, Java,
+# Node.js, npm packages.
 # Goes on when something cannot be had, and fails at the end: the tests that need it will skip.
 set -u
 
 bootstrap=$(dirname "$0")
-conformance=tests/conformance
-PATH="$PWD/.venv/bin:$PATH"
+PATH="$PWD/.venv/bin:$PATH:/usr/sbin"
 complete=0
 
 missing() {
@@ -14,7 +14,7 @@ missing() {
 }
 
 program() {
-    command -v "$1" >/dev/null 2>&1 || sh "$bootstrap/apt.sh" "$1" || missing "$1"
+    command -v "$1" >/dev/null 2>&1 || sh "$bootstrap/apt.sh" "${2:-$1}" || missing "$1"
 }
 
 node_works() {
@@ -34,15 +34,20 @@ node_from_wheel() {
 }
 
 npm_packages() {
-    [ "$conformance/node_modules/.complete" -nt "$conformance/package-lock.json" ] && return
-    echo "installing the official suite into $conformance/node_modules"
-    (cd "$conformance" && npm ci --loglevel=error >/dev/null && touch node_modules/.complete)
+    [ "$1/node_modules/.complete" -nt "$1/package-lock.json" ] && return
+    echo "installing npm packages into $1/node_modules"
+    (cd "$1" && npm ci --loglevel=error >/dev/null && touch node_modules/.complete)
 }
 
 program curl
 program strace
+program faketime
+program varnishd varnish
+program nginx
+program java openjdk-17-jre-headless
 if node_works || { node_from_wheel && node_works; }; then
-    npm_packages || missing "the official suite"
+    npm_packages tests/conformance || missing "the official suite"
+    npm_packages loadtest/peers || missing "the servers to compare with"
 else
     missing node
 fi
