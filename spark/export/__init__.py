@@ -1,0 +1,1 @@
+"""`ds-spark export`: sealed messages as Parquet, see docs/spark.md."""
