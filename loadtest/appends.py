@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from loadtest.generator import Appender, Tally, Target, append_request, create_streams, fresh_names
-from loadtest.measurement import MESSAGE_BYTES, WARM_UP_SECS, Outcome, Run, Window
+from loadtest.measurement import WARM_UP_SECS, Outcome, Run, Window
+
+BODY_BYTES = 256
 
 
 async def appends(run: Run, *, connections: int, streams: int) -> Outcome:
@@ -29,7 +31,7 @@ async def appends(run: Run, *, connections: int, streams: int) -> Outcome:
 async def _requests(target: Target, streams: int) -> list[bytes]:
     names = fresh_names(streams)
     await create_streams(target, names)
-    return [append_request(target, name, b"x" * MESSAGE_BYTES) for name in names]
+    return [append_request(target, name, b"x" * BODY_BYTES) for name in names]
 
 
 async def _connected(

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import fcntl
 import json
-import resource
 import shutil
 import signal
 import subprocess
@@ -16,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from loadtest import bars, config, machine, peers
+from loadtest import bars, charts, config, machine, peers
 from loadtest.config import Config, System, matches
+from loadtest.limits import allow_many_connections
 from loadtest.measurement import Outcome
 from loadtest.plan import ROUNDS, Plan
 from loadtest.report import Report, write_into
@@ -28,13 +28,14 @@ from loadtest.workloads import WORKLOADS
 ROOT = config.HERE.parent
 BUILD = ROOT / "build/bench"
 DOCUMENT = ROOT / "docs/benchmarks.md"
+PICTURES = ROOT / "docs/benchmarks"
 PATIENCE_SECS = 120.0
 LONG_PATIENCE_SECS = 900.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    _allow_many_connections()
+    allow_many_connections()
     options = _parser().parse_args(arguments)
     try:
         return bench(config.load(options.systems_file), options)
@@ -57,7 +58,7 @@ def bench(setup: Config, options: argparse.Namespace) -> int:
     facts["all in all"] = f"{(time.monotonic() - began) / 60:.1f} minutes"
     report = Report(setup, samples, facts)
     print(f"\n{report.text()}\n\nraw figures: {_keep(samples, facts).relative_to(ROOT)}")
-    print(_publish(setup, plan, samples, report))
+    print(_publish(setup, plan, samples, report, is_wanted=options.record))
     missed = not all(verdict.is_reached for verdict in bars.verdicts(setup, samples))
     return 1 if samples.invalid() or (options.strict and missed) else 0
 
@@ -120,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", default=["*"], metavar="WORKLOAD", help=names)
     parser.add_argument("--systems", nargs="+", default=["*"], metavar="SYSTEM")
     parser.add_argument("--systems-file", type=Path, default=config.HERE / "systems.toml")
+    record = "write the document, though something was not measured or is not valid"
+    parser.add_argument("--record", action="store_true", help=record)
     parser.add_argument("--strict", action="store_true", help="fail when a bar is not reached")
     return parser
 
@@ -176,19 +179,23 @@ def _keep(samples: Samples, facts: dict[str, str]) -> Path:
     return path
 
 
-def _publish(setup: Config, plan: Plan, samples: Samples, report: Report) -> str:
-    """Only a whole run without errors is worth showing around."""
-    name = DOCUMENT.relative_to(ROOT)
-    if not plan.is_whole(setup) or samples.invalid():
-        return f"{name} stays as it is: it wants everything, {ROUNDS} rounds, and no errors"
-    write_into(DOCUMENT, report.markdown())
+def _publish(
+    setup: Config, plan: Plan, samples: Samples, report: Report, *, is_wanted: bool
+) -> str:
+    """Only a whole run without errors is worth showing around, or one that says what it lacks."""
+    name, shown = DOCUMENT.relative_to(ROOT), list(charts.charts(setup, samples))
+    is_good = plan.is_whole(setup) and not samples.invalid()
+    if not (is_good or is_wanted):
+        drawn = charts.draw(shown, BUILD / "charts")
+        kept = f"{name} stays as it is: it wants everything, {ROUNDS} rounds, and no errors"
+        return "\n".join([*(f"chart: {chart.relative_to(ROOT)}" for chart in drawn), kept])
+    drawn = charts.draw(shown, PICTURES)
+    pictures = [
+        f"![{chart.title}]({picture.relative_to(DOCUMENT.parent)})"
+        for chart, picture in zip(shown, drawn, strict=False)
+    ]
+    write_into(DOCUMENT, "\n\n".join([*pictures, report.markdown(), *plan.lacks()]))
     return f"written to {name}"
-
-
-def _allow_many_connections() -> None:
-    """For us and for the servers, which inherit it."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 if __name__ == "__main__":

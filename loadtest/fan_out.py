@@ -17,7 +17,6 @@ from loadtest.generator import (
 )
 from loadtest.measurement import MESSAGE_BYTES, Outcome, Run, Window
 
-FOLLOWERS = 1000
 WARM_UP_MESSAGES = 10
 WARM_UP_SECS = 5.0
 MESSAGES = 100
@@ -25,52 +24,51 @@ LONGEST_SECS = 30.0
 PATIENCE_SECS = 30.0
 
 
-async def fan_out(run: Run) -> Outcome:
+async def fan_out(
+    run: Run, *, followers: int, stalled: int = 0, size: int = MESSAGE_BYTES
+) -> Outcome:
     """Each message is appended when everyone has the one before, so that nobody waits in a queue.
 
-    A server that takes too long over it gets fewer messages: `messages` says how many.
+    A server that takes too long over it gets fewer messages: `messages` says how many. Those who
+    are stalled never read what they asked for, and nobody waits for them.
     """
     tally = Tally()
-    crowd = Crowd(run.target, tally)
-    await crowd.gather()
+    crowd = Crowd(run.target, tally, followers, size)
+    await crowd.gather(stalled)
     await crowd.tell(WARM_UP_MESSAGES, WARM_UP_SECS)
     window = Window(run, tally)
     messages = await crowd.tell(MESSAGES, LONGEST_SECS)
     outcome = window.close()
-    outcome.figures |= {"messages": messages, **_memory(run)}
+    outcome.figures["messages"] = messages
     crowd.disperse()
     return outcome
-
-
-def _memory(run: Run) -> dict[str, float]:
-    """Of the server while everyone is connected."""
-    if not run.server:
-        return {}
-    memory = run.server.memory()
-    store = {"store_mb": memory.store} if memory.store else {}
-    return {"server_mb": memory.server, **store}
 
 
 class Crowd:
     """All followers of one stream, and who writes to it."""
 
-    def __init__(self, target: Target, tally: Tally) -> None:
+    def __init__(self, target: Target, tally: Tally, size: int, message_bytes: int) -> None:
         self._target = target
         self._tally = tally
+        self._size = size
+        self._message_bytes = message_bytes
         [self._stream] = fresh_names(1)
         self._told = 0
         self._heard = 0
         self._all_heard = asyncio.Event()
 
-    async def gather(self) -> None:
+    async def gather(self, stalled: int) -> None:
         [offset] = await create_streams(self._target, [self._stream])
         follow = wire.request(
             "GET", self._target.stream(self._stream) + f"?offset={offset}&live=sse"
         )
         make = functools.partial(Follower, follow, self._hear, self._tally)
-        self._followers = await self._target.connect_many([make] * FOLLOWERS)
-        for follower in self._followers:
+        self._stalled = await self._target.connect_many([make] * stalled)
+        self._followers = await self._target.connect_many([make] * self._size)
+        for follower in [*self._stalled, *self._followers]:
             await follower.begun()
+        for follower in self._stalled:
+            follower.stall()
         self._writer = await self._target.connect(Connection)
 
     async def tell(self, messages: int, secs: float) -> int:
@@ -83,11 +81,12 @@ class Crowd:
         return messages
 
     def disperse(self) -> None:
-        for follower in self._followers:
+        self._writer.close()
+        for follower in [*self._stalled, *self._followers]:
             follower.stop()
 
     async def _tell_one(self) -> None:
-        body = message(self._told, MESSAGE_BYTES)
+        body = message(self._told, self._message_bytes)
         self._heard = 0
         self._all_heard.clear()
         self._sent = time.perf_counter()
@@ -100,11 +99,11 @@ class Crowd:
         try:
             await asyncio.wait_for(self._all_heard.wait(), PATIENCE_SECS)
         except TimeoutError:
-            lost = f"message {self._told} reached {self._heard} of {FOLLOWERS} followers"
+            lost = f"message {self._told} reached {self._heard} of {self._size} followers"
             raise ConnectionError(lost) from None
 
     def _hear(self, number: int) -> None:
         self._tally.seconds.append(time.perf_counter() - self._sent)
         self._heard += 1
-        if self._heard == FOLLOWERS:
+        if self._heard == self._size:
             self._all_heard.set()

@@ -35,6 +35,11 @@ class Follower(asyncio.Protocol):
     async def begun(self) -> None:
         await self._begun
 
+    def stall(self) -> None:
+        """Reads nothing from now on, and does not mind if the server ends that."""
+        self._stopped = True
+        self._transport.pause_reading()
+
     def stop(self) -> None:
         self._stopped = True
         self._transport.close()

@@ -20,6 +20,7 @@ from loadtest.wire import Answer
 P = TypeVar("P", bound=asyncio.Protocol)
 
 CONNECTING_AT_ONCE = 50
+CREATING_AT_ONCE = 16
 SHOWN_CHARACTERS = 200
 TEXT = {"Content-Type": "text/plain"}
 
@@ -162,11 +163,19 @@ def fresh_names(count: int) -> list[str]:
 
 async def create_streams(target: Target, names: Sequence[str]) -> list[str]:
     """Their first offsets. To wait for data one must know where it will be."""
-    connection = await target.connect(Connection)
-    puts = [wire.request("PUT", target.stream(name), TEXT) for name in names]
-    answers = [await expect(connection.ask(put)) for put in puts]
-    connection.close()
-    return [answer.headers["stream-next-offset"] for answer in answers]
+    connections = await target.connect_many([Connection] * min(len(names), CREATING_AT_ONCE))
+    offsets: dict[str, str] = {}
+    waiting = iter(names)
+
+    async def create_some(connection: Connection) -> None:
+        for name in waiting:
+            put = wire.request("PUT", target.stream(name), TEXT)
+            answer = await expect(connection.ask(put))
+            offsets[name] = answer.headers["stream-next-offset"]
+        connection.close()
+
+    await asyncio.gather(*map(create_some, connections))
+    return [offsets[name] for name in names]
 
 
 def append_request(target: Target, stream: str, body: bytes) -> bytes:

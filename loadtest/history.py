@@ -17,7 +17,7 @@ from loadtest.watch import FRESH_SECS, PERIOD_SECS, Watch
 SHORT_BYTES = 1 * MIB
 SETTLED_BYTES = 6 * MIB
 SETTLING_SECS = 60.0
-READERS = 50
+READERS = 100
 
 
 async def history(run: Run) -> Outcome:

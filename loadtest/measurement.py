@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from loadtest.generator import Tally, Target
+from loadtest.memory import memory_figures
 from loadtest.processes import Tree
 
 WARM_UP_SECS = 2.0
@@ -38,7 +39,7 @@ class Outcome:
 
 
 class Window:
-    """What happens, and what it costs, between opening and closing."""
+    """What happens, and what it costs, between opening and closing; at the end also the memory."""
 
     def __init__(self, run: Run, tally: Tally) -> None:
         self._run = run
@@ -58,6 +59,7 @@ class Window:
             self._tally.fail("nothing was answered")
         elif cpu is not None and self._cpu is not None:
             figures["cpu_us"] = (cpu - self._cpu) / len(seconds) * 1e6
+        figures |= memory_figures(self._run.server)
         return Outcome(figures, dict(self._tally.errors), busy)
 
 

@@ -47,6 +47,11 @@ class Plan:
         )
         return max(needs, default=0) + SPARE_DISK_BYTES
 
+    def lacks(self) -> list[str]:
+        """Said to whoever reads the figures."""
+        left_out = [name for name in WORKLOADS if name not in self.workloads]
+        return [f"Not measured in this run: {', '.join(left_out)}."] if left_out else []
+
     def is_whole(self, setup: Config) -> bool:
         """With everything that there is, as long as it takes."""
         complete = (len(setup.system), len(WORKLOADS))

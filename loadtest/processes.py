@@ -33,6 +33,16 @@ class Tree:
         ticks = (sum(map(int, _stat(pid)[TIMES])) for pid in self._pids())
         return sum(ticks) / TICKS_PER_SECOND
 
+    def cpu_seconds_by_process(self) -> dict[int, float]:
+        """Of those that are no store."""
+        pids = [pid for pid in self._pids() if _name(pid) not in STORES]
+        stats = {pid: _stat(pid) for pid in pids}
+        return {
+            pid: sum(map(int, stat[TIMES])) / TICKS_PER_SECOND
+            for pid, stat in stats.items()
+            if stat
+        }
+
     def memory(self) -> Memory:
         store = server = 0
         for pid in self._pids():
@@ -41,6 +51,9 @@ class Tree:
             else:
                 server += _pss_bytes(pid)
         return Memory(server / 1e6, store / 1e6)
+
+    def open_files(self) -> int:
+        return sum(_open_files(pid) for pid in self._pids())
 
     def _pids(self) -> list[int]:
         children = _children()
@@ -87,6 +100,13 @@ def _name(pid: int) -> str:
         return (PROC / str(pid) / "comm").read_text().strip()
     except OSError:
         return ""
+
+
+def _open_files(pid: int) -> int:
+    try:
+        return len(os.listdir(PROC / str(pid) / "fd"))
+    except OSError:
+        return 0
 
 
 def _pss_bytes(pid: int) -> int:

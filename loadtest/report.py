@@ -84,11 +84,11 @@ class Report:
         yield from self._doubts()
 
     def _shortened(self) -> Iterator[str]:
-        for system in self._config.system:
-            told = self._samples.spread("sse", system.name, "messages")
+        for system, name in itertools.product(self._config.system, WORKLOADS):
+            told = self._samples.spread(name, system.name, "messages")
             if told and told.low < MESSAGES:
-                label = self._samples.label(system)
-                yield f"{label} was slow over SSE: cut short after {told.low:.0f} messages at worst"
+                where = f"{self._samples.label(system)}, {WORKLOADS[name].title}"
+                yield f"{where}: cut short after {told.low:.0f} messages at worst"
 
     def _smaller(self) -> Iterator[str]:
         for system in self._config.system:

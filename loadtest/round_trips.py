@@ -34,6 +34,8 @@ async def round_trips(run: Run) -> Outcome:
     await _take_turns(turns, tally, run.secs)
     outcome = window.close()
     del outcome.figures["rate"]  # it only says how long the pauses are
+    for pair in pairs:
+        pair.close()
     return outcome
 
 
@@ -54,6 +56,10 @@ class Pair:
     async def connected(cls, target: Target, stream: str) -> "Pair":
         [offset] = await create_streams(target, [stream])
         return cls(target, stream, offset, *await target.connect_many([Connection, Connection]))
+
+    def close(self) -> None:
+        self._writer.close()
+        self._reader.close()
 
     async def round_trip(self) -> float:
         query = f"{self._path}?offset={self._offset}&live=long-poll"

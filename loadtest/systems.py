@@ -1,12 +1,10 @@
 """Servers under test: started on a free port with an empty directory, ended with all they began."""
 
 import contextlib
-import http.client
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from loadtest.config import HERE, System
 from loadtest.generator import Target
+from loadtest.ports import answers, free_port
 from loadtest.processes import working_in
 
 START_SECS = 60.0
@@ -54,7 +53,7 @@ def running(system: System, scratch: Path) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def _started(system: System, home: Path) -> Iterator[Running]:
-    port = _free_port()
+    port = free_port()
     try:
         process = _spawn(system, home, port)
     except OSError as error:
@@ -100,22 +99,11 @@ def _said_when_ready(
         said = output.read_text(errors="replace")
         if process.poll() is not None:
             raise DoesNotRun(f"{system.name} ended with {process.returncode}:\n{said}")
-        if re.search(system.ready or "", said) and _answers(port, system.ready_url or "/"):
+        if re.search(system.ready or "", said) and answers(port, system.ready_url or "/"):
             return said
         if time.monotonic() > deadline:
             raise DoesNotRun(f"{system.name} is not ready after {START_SECS:.0f} s:\n{said}")
         time.sleep(POLL_SECS)
-
-
-def _answers(port: int, path: str) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status < 500
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _find(pattern: str, text: str) -> str:
@@ -139,9 +127,3 @@ def _kill(pids: Sequence[int]) -> None:
         print(f"process {pid} does not end; killing it", file=sys.stderr)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -15,15 +15,21 @@ import uvloop
 
 from loadtest.appends import appends
 from loadtest.content import MIB
-from loadtest.fan_out import FOLLOWERS, MESSAGES, fan_out
+from loadtest.fan_out import MESSAGES, fan_out
 from loadtest.generator import SHOWN_CHARACTERS, Target
 from loadtest.history import READERS, crowded_history, history
 from loadtest.many_streams import many_streams
 from loadtest.measurement import Outcome, Run
+from loadtest.official_client import official_client
 from loadtest.processes import Tree
 from loadtest.round_trips import round_trips
+from loadtest.storm import storm
+from loadtest.tokens import FOLLOWERS, STREAMS, TOKENS_PER_SEC, tokens
 
 BRISK = ("rate", "p50_ms", "p99_ms", "cpu_us", "server_mb", "store_mb")
+CLIENT = ("rate", "write_mb", "p50_ms", "p99_ms", "cpu_us", "server_mb", "store_mb")
+TOKENS = ("rate", "append_rate", "p50_ms", "p99_ms", "cpu_us", "server_mb", "store_mb")
+STORM = ("visits", "rate", "p50_ms", "p99_ms", "left", "cpu_us", "server_mb", "store_mb")
 HISTORY = (
     "mib",
     "write_mb",
@@ -54,6 +60,9 @@ FIGURES = {
     "rate": "per second",
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",
+    "append_rate": "appends per second",
+    "visits": "visits",
+    "left": "descriptors left",
     "cpu_us": "CPU µs each",
     "server_mb": "server MB",
     "store_mb": "Redis MB",
@@ -104,8 +113,19 @@ def _appends(connections: int, streams: int) -> Workload:
     return Workload(f"appends, {on}, {to}", "rate", run)
 
 
+def _fan_out(followers: int) -> Workload:
+    run = functools.partial(fan_out, followers=followers)
+    return Workload(f"SSE to {followers:,} followers, {MESSAGES} messages", "p99_ms", run)
+
+
+def _client(size: int, at_once: int, said: str) -> Workload:
+    run = functools.partial(official_client, size=size, at_once=at_once)
+    title = f"{said} through the official client, {at_once} at once"
+    return Workload(title, "rate", run, CLIENT)
+
+
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count > 1 else ''}"
+    return f"{count:,} {noun}{'s' if count > 1 else ''}"
 
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -113,13 +133,30 @@ WORKLOADS: Mapping[str, Workload] = {
     "append-c1-s100": _appends(1, 100),
     "append-c64-s1": _appends(64, 1),
     "append-c64-s100": _appends(64, 100),
+    "append-c64-s10000": _appends(64, 10_000),
     "rtt": Workload("append → long-poll", "p50_ms", round_trips),
-    "sse": Workload(f"SSE to {FOLLOWERS:,} followers, {MESSAGES} messages", "p99_ms", fan_out),
+    "sse-100": _fan_out(100),
+    "sse-1000": _fan_out(1000),
+    "sse-5000": _fan_out(5000),
+    "sse-stalled": Workload(
+        "SSE, 8 KiB to 1,000 followers beside 1,000 who do not read",
+        "p99_ms",
+        functools.partial(fan_out, followers=1000, stalled=1000, size=8 * 1024),
+    ),
+    "tokens": Workload(
+        f"AI tokens: {STREAMS} streams, {TOKENS_PER_SEC} a second each, {FOLLOWERS} followers each",
+        "p99_ms",
+        tokens,
+        TOKENS,
+    ),
+    "small": _client(100, 75, "100 B"),
+    "large": _client(MIB, 15, "1 MiB"),
+    "storm": Workload("followers who come and go at once", "rate", storm, STORM, 20_000, 1024),
     "history": Workload(
         "one long stream, written and replayed", "replay_mb", history, HISTORY, 2048, 3 * MIB
     ),
-    "history-r50": Workload(
-        f"{READERS} readers replay one stream", "replay_mb", crowded_history, CROWD, 256, 3 * MIB
+    "catch-up": Workload(
+        f"{READERS} readers replay one stream", "replay_mb", crowded_history, CROWD, 64, 3 * MIB
     ),
     "many-streams": Workload("many idle streams", "many_ms", many_streams, MANY, 10_000, 64 * 1024),
 }
@@ -141,9 +178,12 @@ def main() -> int:
     parser.add_argument("--pid", type=int, help="the server's first process, to see what it uses")
     gauge = "where the server tells what its Redis uses: /metrics#ds_hot_bytes"
     parser.add_argument("--store-gauge", metavar="PATH#NAME", help=gauge)
+    parser.add_argument("--over-and-over", action="store_true", help="until it is ended")
     options = parser.parse_args()
     gc.disable()
     outcome = uvloop.run(run_safely(WORKLOADS[options.workload], _run(options)))
+    while options.over_and_over and not outcome.errors:
+        outcome = uvloop.run(run_safely(WORKLOADS[options.workload], _run(options)))
     print(json.dumps(asdict(outcome)))
     return 1 if outcome.errors else 0
 

@@ -1,0 +1,1 @@
+"""How people use such a server, as locust files. `make load` runs them."""
