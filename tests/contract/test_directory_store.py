@@ -1,5 +1,6 @@
 """What only a directory promises: survival of crashes and of full disks."""
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -157,6 +158,22 @@ async def test_what_another_process_is_writing_stays(store: DirectoryStore, root
         fcntl.flock(file, fcntl.LOCK_EX)
         async with DirectoryStore(root):
             assert busy.exists()
+
+
+async def test_a_write_that_is_cancelled_leaves_no_draft(store: DirectoryStore, root: Path) -> None:
+    """Wherever it is by then: what a thread has begun goes on without who asked for it."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(10):
+            yield bytes(PIECE_BYTES)
+
+    for turns in range(30):
+        writing = asyncio.create_task(store.put_pieces("folder/key", pieces()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait({writing})
+    assert list((root / "^scratch").iterdir()) == []
 
 
 async def test_metadata_of_a_write_that_crashed_mean_nothing(

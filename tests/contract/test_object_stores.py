@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import random
+import tracemalloc
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from support.object_servers import ObjectServer
 from tiering.errors import Corrupt, Invalid, Refused, Unavailable
 from tiering.objects.directory import DirectoryStore
 from tiering.objects.s3 import S3Store
+from tiering.objects.s3_upload import PART_BYTES
 from tiering.objects.store import PIECE_BYTES, ObjectMissing, ObjectStore
 
 MEBIBYTE = 1 << 20
@@ -59,6 +61,10 @@ class ObjectStoreContract(ABC):
 
     @abstractmethod
     def dig_up(self, key: str) -> bytes | None: ...
+
+    @abstractmethod
+    def drafts(self) -> list[str]:
+        """What was begun and is neither an object nor gone."""
 
     @pytest.fixture
     async def store(self, place: None) -> AsyncIterator[ObjectStore]:
@@ -236,6 +242,16 @@ class ObjectStoreContract(ABC):
         assert await keys_of(store.list("c")) == []
         assert await keys_of(store.list("a/1/")) == []
 
+    async def test_a_listing_tells_when_an_object_was_replaced(self, store: ObjectStore) -> None:
+        """Or nothing, where it cannot tell."""
+        await store.put("a/1", b"one")
+        await store.put("a/2", b"two")
+        (first, second) = [info.tag async for info in store.list("a/")]
+        await store.put("a/1", b"ONE")
+        (replaced, same) = [info.tag async for info in store.list("a/")]
+        assert replaced == "" or replaced != first
+        assert same in ("", second) or not second
+
     async def test_a_listing_starts_after_a_key(self, store: ObjectStore) -> None:
         for key in ("a/1", "a/2", "a/4", "b/1"):
             self.plant(key, b"")
@@ -316,10 +332,84 @@ class ObjectStoreContract(ABC):
             assert await store.get(key) == key.encode()
             assert await keys_of(store.list(key)) == [key]
 
+    async def test_put_pieces_writes_and_replaces(self, store: ObjectStore) -> None:
+        await store.put_if_absent("snapshots/a/1", b"before", {"name": "value"})
+        for body in ([b"a longer ", b"", b"body"], [TEN], [b""], []):
+            await store.put_pieces("snapshots/a/1", each(body))
+            assert self.dig_up("snapshots/a/1") == b"".join(body)
+        info = await store.head("snapshots/a/1")
+        assert info is not None
+        assert (info.size, info.metadata) == (0, {})
+
+    @pytest.mark.parametrize(
+        "size",
+        [PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES, 2 * PART_BYTES + 12_345],
+    )
+    async def test_put_pieces_of_more_than_one_part(self, store: ObjectStore, size: int) -> None:
+        body = random.Random(size).randbytes(size)
+        await store.put_pieces("a/1", cut(body, 700_001))
+        assert self.dig_up("a/1") == body
+        assert await store.get("a/1", size - 10, size) == body[-10:]
+        assert await keys_of(store.list()) == ["a/1"]
+
+    async def test_one_large_piece_is_as_good_as_many(self, store: ObjectStore) -> None:
+        body = bytes(2 * PART_BYTES + 1)
+        await store.put_pieces("a/1", each([body]))
+        assert self.dig_up("a/1") == body
+
+    @pytest.mark.parametrize("size", [0, 1000, 2 * PART_BYTES + 1000])
+    @pytest.mark.parametrize("known", [None, TEN], ids=["new", "replacement"])
+    async def test_pieces_that_break_off_leave_nothing(
+        self, store: ObjectStore, size: int, known: bytes | None
+    ) -> None:
+        if known is not None:
+            self.plant("a/1", known)
+        with pytest.raises(BrokenOff):
+            await store.put_pieces("a/1", cut(bytes(size), MEBIBYTE, breaks_off=True))
+        assert self.dig_up("a/1") == known
+        assert await keys_of(store.list()) == (["a/1"] if known else [])
+        assert self.drafts() == []
+
+    async def test_pieces_whose_writer_is_cancelled_leave_nothing(self, store: ObjectStore) -> None:
+        sent = asyncio.Event()
+
+        async def endless() -> AsyncIterator[bytes]:
+            yield bytes(PART_BYTES + 1)
+            sent.set()
+            await asyncio.Event().wait()
+
+        writing = asyncio.create_task(store.put_pieces("a/1", endless()))
+        await sent.wait()
+        assert self.dig_up("a/1") is None
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        assert await keys_of(store.list()) == []
+        assert self.drafts() == []
+
+    async def test_an_object_is_seen_when_all_its_pieces_have_come(
+        self, store: ObjectStore
+    ) -> None:
+        self.plant("a/1", TEN)
+
+        async def watched() -> AsyncIterator[bytes]:
+            for _ in range(3):
+                yield bytes(PART_BYTES)
+                assert await store.get("a/1") == TEN
+
+        await store.put_pieces("a/1", watched())
+        assert self.dig_up("a/1") == bytes(3 * PART_BYTES)
+
+    async def test_pieces_written_at_the_same_time_are_not_mixed(self, store: ObjectStore) -> None:
+        bodies = [bytes([number]) * (PART_BYTES + 1) for number in range(3)]
+        await asyncio.gather(*(store.put_pieces("a/1", cut(body, MEBIBYTE)) for body in bodies))
+        assert self.dig_up("a/1") in bodies
+
     async def test_a_key_that_not_every_store_takes_is_invalid(self, store: ObjectStore) -> None:
         for key in [*REFUSED_KEYS, "a/" * 512 + "b"]:
             calls: list[Awaitable[object]] = [store.get(key), anext(store.stream(key))]
             calls += [store.put_if_absent(key, b""), store.put(key, b"")]
+            calls += [store.put_pieces(key, each([]))]
             calls += [store.head(key), store.delete(["a/1", key])]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [Invalid] * len(calls), key
@@ -333,6 +423,22 @@ class ObjectStoreContract(ABC):
 
 async def keys_of(infos: AsyncIterator[Any]) -> list[str]:
     return [info.key async for info in infos]
+
+
+class BrokenOff(Exception):
+    """What a source of pieces raises half-way."""
+
+
+async def each(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def cut(body: bytes, size: int, *, breaks_off: bool = False) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+    if breaks_off:
+        raise BrokenOff
 
 
 async def round_trip(store: ObjectStore, key: str) -> None:
@@ -364,6 +470,20 @@ class FoldersInByteOrder(ObjectStoreContract):
             assert await keys_of(store.list(after=key)) == later
 
 
+class OutOfThisProcess(ObjectStoreContract):
+    async def test_of_many_pieces_few_are_in_memory(self, store: ObjectStore) -> None:
+        tracemalloc.start()
+        try:
+            await store.put_pieces("a/1", each(bytes(MEBIBYTE) for _ in range(100)))
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        info = await store.head("a/1")
+        assert info is not None
+        assert info.size == 100 * MEBIBYTE
+        assert most < 8 * PART_BYTES
+
+
 class S3Contract(ObjectStoreContract):
     @pytest.fixture
     def place(self, server: ObjectServer) -> None:
@@ -391,6 +511,10 @@ class S3Contract(ObjectStoreContract):
         body: bytes = found["Body"].read()
         return body
 
+    def drafts(self) -> list[str]:
+        begun = self.client.list_multipart_uploads(Bucket=self.host.bucket, Prefix=self.prefix)
+        return [upload["Key"] for upload in begun.get("Uploads", [])]
+
     async def test_a_wrong_bucket_is_refused_in_one_line(self, store: ObjectStore) -> None:
         async with self.another(bucket="no-such-bucket") as lost:
             with pytest.raises(Refused, match=r"^s3://no-such-bucket/.*NoSuchBucket[^\n]*$"):
@@ -415,7 +539,7 @@ class S3Contract(ObjectStoreContract):
             assert await keys_of(whole.list(f"{self.prefix}/")) == [f"{self.prefix}/a/1"]
 
 
-class TestDirectory(FoldersInByteOrder):
+class TestDirectory(FoldersInByteOrder, OutOfThisProcess):
     @pytest.fixture
     def place(self, tmp_path: Path) -> None:
         self.root = tmp_path / "objects"
@@ -432,6 +556,9 @@ class TestDirectory(FoldersInByteOrder):
         path = self.root / key
         return path.read_bytes() if path.exists() else None
 
+    def drafts(self) -> list[str]:
+        return [path.name for path in (self.root / "^scratch").iterdir()]
+
 
 class TestMoto(S3Contract, FoldersInByteOrder):
     @pytest.fixture
@@ -439,7 +566,7 @@ class TestMoto(S3Contract, FoldersInByteOrder):
         return moto
 
 
-class TestSeaweedFS(S3Contract):
+class TestSeaweedFS(S3Contract, OutOfThisProcess):
     @pytest.fixture
     def server(self, seaweedfs: ObjectServer) -> ObjectServer:
         return seaweedfs
@@ -463,7 +590,7 @@ class TestSeaweedFS(S3Contract):
 
 if object_servers.another():
 
-    class TestAnotherServer(S3Contract):
+    class TestAnotherServer(S3Contract, OutOfThisProcess):
         """MinIO keeps a segment as a file's name."""
 
         longest_segment = 255

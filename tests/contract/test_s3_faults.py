@@ -1,17 +1,16 @@
 """What becomes of failures between us and S3: refused, busy, broken off, spoiled, silent."""
 
 import asyncio
-import contextlib
 import random
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.object_servers import ObjectServer, free_ports
+from support.s3_line import Call, Fault, Line, answers, is_silent, loses_the_answer, passes
 
 from tiering.errors import Refused, Unavailable
 from tiering.objects.retry import Patience
@@ -21,41 +20,6 @@ MEBIBYTE = 1 << 20
 BODY = random.Random(1).randbytes(MEBIBYTE)
 QUICK = Patience(attempts=3, first_pause_secs=0.001, longest_pause_secs=0.002)
 HASTY = replace(QUICK, attempts=2, read_secs=0.3)
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request on its way to `server`, and the line on which its answer goes back."""
-
-    request: bytes
-    server: str
-    back: asyncio.StreamWriter
-    is_over: asyncio.Event
-
-    async def asked(self, request: bytes | None = None) -> bytes:
-        """What the server answers to the request, or to another one in its place."""
-        address = urlsplit(self.server)
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        with contextlib.closing(writer):
-            head, _, rest = (request or self.request).partition(b"\r\n")
-            writer.write(head + b"\r\nConnection: close\r\n" + rest)
-            return await reader.read()
-
-    async def send(self, answer: bytes) -> None:
-        self.back.write(answer)
-        await self.back.drain()
-
-
-Fault = Callable[[Call], Awaitable[None]]
-
-
-async def passes(call: Call) -> None:
-    await call.send(await call.asked())
-
-
-async def loses_the_answer(call: Call) -> None:
-    await call.asked()
 
 
 async def breaks_off(call: Call) -> None:
@@ -64,10 +28,6 @@ async def breaks_off(call: Call) -> None:
 
 async def falls_silent(call: Call) -> None:
     await breaks_off(call)
-    await call.is_over.wait()
-
-
-async def is_silent(call: Call) -> None:
     await call.is_over.wait()
 
 
@@ -90,71 +50,16 @@ async def sends_another_range(call: Call) -> None:
     await call.send(await call.asked(other))
 
 
-def answers(status: int, code: str) -> Fault:
-    body = f"<Error><Code>{code}</Code><Message>So it is</Message></Error>"
-    answer = f"HTTP/1.1 {status} No\r\ncontent-length: {len(body)}\r\n\r\n{body}"
-    return lambda call: call.send(answer.encode())
-
-
 BUSY = answers(503, "SlowDown")
 
 
-class Line:
-    """The way to a server. Each fault of the plan meets one request; then all is well."""
-
-    def __init__(self, server: ObjectServer, *, takes_bodies: bool = True) -> None:
-        self._server = server
-        self._takes_bodies = takes_bodies
-        self._plan: list[Fault] = []
-        self._is_over = asyncio.Event()
-        self._calls: set[asyncio.Task[Any]] = set()
-        self.requests = 0
-
-    def meets(self, *plan: Fault) -> None:
-        self._plan = list(plan)
-        self.requests = 0
-
-    def store(self, prefix: str, **different: Any) -> S3Store:
-        known: dict[str, Any] = {
-            "patience": QUICK,
-            "endpoint": self.endpoint,
-            "session": self._server.session,
-        }
-        return S3Store(self._server.bucket, prefix, **(known | different))
-
-    async def __aenter__(self) -> Self:
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        host, port = self._listener.sockets[0].getsockname()
-        self.endpoint = f"http://{host}:{port}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._listener.close()
-        self._is_over.set()
-        await asyncio.gather(*self._calls)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._remember(asyncio.current_task())
-        with contextlib.closing(writer), contextlib.suppress(ConnectionError, EOFError):
-            request = await self._request(reader, writer)
-            self.requests += 1
-            fault = self._plan.pop(0) if self._plan else passes
-            await fault(Call(request, self._server.endpoint, writer, self._is_over))
-
-    def _remember(self, task: asyncio.Task[Any] | None) -> None:
-        assert task is not None
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-
-    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        head = await reader.readuntil(b"\r\n\r\n")
-        if waits := re.search(rb"(?i)\r\nexpect: [^\r]*", head):
-            writer.write(CONTINUE)
-            head = head.replace(waits[0], b"")
-        if not self._takes_bodies:
-            await self._is_over.wait()
-        length = re.search(rb"(?i)\r\ncontent-length: ([0-9]+)", head)
-        return head + await reader.readexactly(int(length[1]) if length else 0)
+def store_at(line: Line, prefix: str, **different: Any) -> S3Store:
+    known: dict[str, Any] = {
+        "patience": QUICK,
+        "endpoint": line.endpoint,
+        "session": line.server.session,
+    }
+    return S3Store(line.server.bucket, prefix, **(known | different))
 
 
 @pytest.fixture
@@ -173,7 +78,7 @@ def prefix(moto: ObjectServer) -> str:
 
 @pytest.fixture
 async def store(line: Line, prefix: str) -> AsyncIterator[S3Store]:
-    async with line.store(prefix) as store:
+    async with store_at(line, prefix) as store:
         yield store
 
 
@@ -255,7 +160,7 @@ async def test_a_stream_broken_off_ends_with_an_error(
         async for piece in store.stream("a/1"):
             received.append(piece)
 
-    async with line.store(prefix, patience=HASTY) as store:
+    async with store_at(line, prefix, patience=HASTY) as store:
         with pytest.raises(Unavailable):
             await read(store)
     assert 0 < len(b"".join(received)) < MEBIBYTE
@@ -264,7 +169,7 @@ async def test_a_stream_broken_off_ends_with_an_error(
 
 async def test_a_stream_may_be_read_slowly(line: Line, prefix: str) -> None:
     received = b""
-    async with line.store(prefix, patience=HASTY) as store:
+    async with store_at(line, prefix, patience=HASTY) as store:
         async for piece in store.stream("a/1"):
             await asyncio.sleep(0 if received else 3 * HASTY.read_secs)
             received += piece
@@ -272,7 +177,7 @@ async def test_a_stream_may_be_read_slowly(line: Line, prefix: str) -> None:
 
 
 async def test_open_streams_leave_connections_to_others(line: Line, prefix: str) -> None:
-    async with line.store(prefix, connections=1) as store:
+    async with store_at(line, prefix, connections=1) as store:
         stream = store.stream("a/1")
         first = await anext(stream)
         assert await store.get("a/1", 0, 10) == BODY[:10]
@@ -282,7 +187,7 @@ async def test_open_streams_leave_connections_to_others(line: Line, prefix: str)
 @pytest.mark.parametrize("fault", [is_silent, falls_silent])
 async def test_silence_is_unavailable_after_a_while(line: Line, prefix: str, fault: Fault) -> None:
     line.meets(*[fault] * 9)
-    async with asyncio.timeout(30), line.store(prefix, patience=HASTY) as store:
+    async with asyncio.timeout(30), store_at(line, prefix, patience=HASTY) as store:
         with pytest.raises(Unavailable):
             await store.get("a/1")
     assert line.requests == HASTY.attempts
@@ -293,7 +198,7 @@ async def test_a_server_that_does_not_take_a_body_is_unavailable(moto: ObjectSer
     async with (
         asyncio.timeout(30),
         Line(moto, takes_bodies=False) as line,
-        line.store("tests", patience=hasty) as store,
+        store_at(line, "tests", patience=hasty) as store,
     ):
         with pytest.raises(Unavailable):
             await store.put("a/1", bytes(32 * MEBIBYTE))
@@ -302,14 +207,17 @@ async def test_a_server_that_does_not_take_a_body_is_unavailable(moto: ObjectSer
 async def test_waiting_for_a_free_connection_ends_too(line: Line, prefix: str) -> None:
     line.meets(is_silent, is_silent)
     patience = replace(QUICK, attempts=1, attempt_secs=0.5)
-    async with asyncio.timeout(30), line.store(prefix, patience=patience, connections=1) as store:
+    async with (
+        asyncio.timeout(30),
+        store_at(line, prefix, patience=patience, connections=1) as store,
+    ):
         outcomes = await asyncio.gather(store.get("a/1"), store.get("a/1"), return_exceptions=True)
     assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
 
 
 async def test_a_body_spoiled_on_the_way_is_not_kept(seaweedfs: ObjectServer) -> None:
     """Not on moto, which believes any checksum."""
-    async with Line(seaweedfs) as line, line.store(f"tests/{uuid.uuid4().hex}") as store:
+    async with Line(seaweedfs) as line, store_at(line, f"tests/{uuid.uuid4().hex}") as store:
         line.meets(spoils_the_body)
         assert await store.put_if_absent("a/1", BODY)
         assert line.requests == 2
@@ -352,7 +260,7 @@ async def test_no_credentials_are_refused_in_one_line(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    async with line.store("tests", session=None) as store:
+    async with store_at(line, "tests", session=None) as store:
         with pytest.raises(Refused, match=r"^s3://[^\n]*credentials[^\n]*$"):
             await store.check()
 

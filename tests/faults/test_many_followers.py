@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import json
 import re
-import resource
-from collections.abc import Iterator
-from pathlib import Path
 
 import aiohttp
 import pytest
 from support.client import JSON, Stream, unique_name
 from support.connection import Connection, head
+from support.metrics import memory_bytes
 from support.server import RunningServer
 
 FOLLOWERS = 1000
@@ -19,17 +17,6 @@ MESSAGES = 100
 MOST_BYTES = 300 * 1000 * 1000
 
 EVENT = re.compile(rb"event: (data|control)\ndata: ?([^\n]*)\n\n")
-
-
-@pytest.fixture
-def enough_files() -> Iterator[None]:
-    """For this process, which holds the other end of every connection."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FOLLOWERS + 500
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.usefixtures("enough_files")
@@ -98,17 +85,3 @@ class Follower:
                 self.has_offset = True
                 self.caught_up.set()
         return data[end:]
-
-
-def memory_bytes(server: RunningServer) -> int:
-    """Of all processes of the server without Redis; what they share is counted once."""
-    pids = [server.pid, *server.worker_pids()]
-    assert len(pids) == 3
-    return sum(proportional_set_bytes(pid) for pid in pids)
-
-
-def proportional_set_bytes(pid: int) -> int:
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    match = re.search(r"^Pss: +([0-9]+) kB$", rollup, re.MULTILINE)
-    assert match is not None
-    return int(match[1]) * 1024

@@ -66,6 +66,14 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def healed(server: RunningServer, http: aiohttp.ClientSession) -> None:
+    """What the test before has cut is whole again."""
+    probe = Stream(http, f"{server.url}/v1/stream/{unique_name()}", TEXT)
+    await eventually(probe.create, lambda answer: answer.status in (200, 201))
+    await eventually(probe.read, lambda answer: answer.status == 200)
+
+
 @pytest.fixture
 def stream(server: RunningServer, http: aiohttp.ClientSession) -> Stream:
     return Stream(http, f"{server.url}/v1/stream/{unique_name()}", TEXT)
@@ -248,9 +256,9 @@ async def test_followers_miss_nothing_when_only_the_subscription_is_cut(
     async with traffic(server.url, http) as flow:
         await flow.flows()
         for after in (0, 1, 7, 40, 90, 1000, 10_000):
+            await until(lambda: bool(proxy.subscriptions()), "a subscription")
             [subscription] = proxy.subscriptions()
             await subscription.cut_replies(after).happened()
-            await until(lambda: bool(proxy.subscriptions()), "a new subscription")
             await flow.flows()
         await flow.finish()
         assert not flow.seen()["503"]
@@ -265,6 +273,7 @@ async def test_followers_get_what_was_appended_while_the_subscription_was_away(
         await following.until_caught_up()
         polling = asyncio.create_task(stream.long_poll(tail))
         await stream.read()
+        await until(lambda: bool(proxy.subscriptions()), "a subscription")
         proxy.refuses = True
         [subscription] = proxy.subscriptions()
         subscription.end()

@@ -5,7 +5,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -16,12 +17,16 @@ from support.producers import traffic, until
 from support.proxy import RedisProxy
 from support.server import RunningServer, is_alive
 
+from ds_server import worker
 from tiering.hot import scripts
 from tiering.hot.keys import stream_keys
 
 APPEND = scripts.load("append").sha.encode()
 LIVE_END_SECS = 2.0
+TRIES = 3
 MiB = 1024 * 1024
+TCP = Path("/proc/net/tcp")
+ESTABLISHED = "01"
 
 
 @pytest.fixture
@@ -55,9 +60,29 @@ def processes(server: RunningServer) -> list[int]:
     return [server.pid, server.redis_pid(), *server.worker_pids()]
 
 
+async def in_time(server: RunningServer, end: Callable[[], Awaitable[float]]) -> None:
+    """The server ends what is live within two seconds, of which its own deadlines use little more
+    than one. A busy machine can take the rest away, for us who look at the clock as well as for
+    the server; not three times, if the server does as it should."""
+    took = [await end()]
+    while took[-1] >= LIVE_END_SECS and len(took) < TRIES:
+        await asyncio.to_thread(server.start)
+        took.append(await end())
+    print(f"{took[-1]:.2f} s")
+    assert took[-1] < LIVE_END_SECS, took
+
+
+def test_the_deadlines_of_a_worker_that_leaves_are_shorter_than_what_is_promised() -> None:
+    assert worker.LIVE_END_SECS <= LIVE_END_SECS - 0.5
+
+
 async def test_live_requests_end_in_time_with_an_offset_to_go_on_from(
     server: RunningServer, http: aiohttp.ClientSession
 ) -> None:
+    await in_time(server, lambda: end_live_requests(server, http))
+
+
+async def end_live_requests(server: RunningServer, http: aiohttp.ClientSession) -> float:
     started = processes(server)
     streams = [new_stream(server, http) for _ in range(40)]
     tails = [(await stream.create(b"x" * n)).next_offset for n, stream in enumerate(streams)]
@@ -75,13 +100,13 @@ async def test_live_requests_end_in_time_with_an_offset_to_go_on_from(
     events = await asyncio.gather(*following)
     took = time.monotonic() - begun
 
-    assert took < LIVE_END_SECS
     assert [(answer.status, answer.next_offset) for answer in answers] == [
         (204, tail) for tail in tails[20:]
     ]
     assert [one[-1].control["streamNextOffset"] for one in events] == tails[:20]
     assert await stopping == 0
     assert not [pid for pid in started if is_alive(pid)]
+    return took
 
 
 async def follow(stream: Stream) -> list[Event]:
@@ -100,6 +125,10 @@ async def test_a_follower_that_is_stuck_does_not_hold_the_server_up(
     server: RunningServer, http: aiohttp.ClientSession
 ) -> None:
     """It does not read what is sent; neither its connection nor its process may linger."""
+    await in_time(server, lambda: end_with_one_stuck(server, http))
+
+
+async def end_with_one_stuck(server: RunningServer, http: aiohttp.ClientSession) -> float:
     started = processes(server)
     stream = new_stream(server, http)
     await stream.create()
@@ -110,14 +139,22 @@ async def test_a_follower_that_is_stuck_does_not_hold_the_server_up(
         stuck.connect(("127.0.0.1", server.port))
         stuck.sendall(head("GET", f"{path_of(stream)}?offset=-1&live=sse"))
         assert stuck.recv(9) == b"HTTP/1.1 "
-        workers = server.worker_pids()
+        assert is_kept(server.port, stuck)
         begun = time.monotonic()
         stopping = asyncio.create_task(asyncio.to_thread(server.stop))
-        await until(lambda: not any(map(is_alive, workers)), "the workers to end")
+        await until(lambda: not is_kept(server.port, stuck), "the connection to end")
         took = time.monotonic() - begun
         assert await stopping == 0
-    assert took < LIVE_END_SECS
     assert not [pid for pid in started if is_alive(pid)]
+    return took
+
+
+def is_kept(port: int, client: socket.socket) -> bool:
+    """Whether the server has not closed its side yet. The client cannot see that before it has
+    read all that was sent, but the kernel knows."""
+    ends = f":{port:04X} 0100007F:{client.getsockname()[1]:04X} "
+    line = next((one for one in TCP.read_text().splitlines() if ends in one), "")
+    return f"{ends}{ESTABLISHED} " in line
 
 
 async def test_an_append_that_waits_for_redis_is_finished_first(
@@ -208,19 +245,19 @@ async def test_a_rolling_restart_under_load_loses_and_repeats_nothing(
         await flow.check()
 
 
-@pytest.fixture
-async def idle(server: RunningServer) -> AsyncIterator[Connection]:
-    connection = await Connection.open(server.url)
-    yield connection
-    connection.close()
-
-
 async def test_a_connection_without_a_request_does_not_hold_the_server_up(
-    server: RunningServer, idle: Connection
+    server: RunningServer,
 ) -> None:
+    await in_time(server, lambda: end_with_one_idle(server))
+
+
+async def end_with_one_idle(server: RunningServer) -> float:
+    idle = await Connection.open(server.url)
     assert (await idle.ask("GET", "/healthz")).status == 200
     begun = time.monotonic()
     stopping = asyncio.create_task(asyncio.to_thread(server.stop))
     assert await idle.until_closed() == b""
-    assert time.monotonic() - begun < LIVE_END_SECS
+    took = time.monotonic() - begun
+    idle.close()
     assert await stopping == 0
+    return took

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import pytest
-from support.client import JSON, NewStream, Stream, unique_name
+from support.client import JSON, NewStream, Stream, unbounded_session, unique_name
 from support.server import RunningServer
 
 
@@ -31,10 +31,7 @@ def impatient_server() -> Iterator[RunningServer]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """As many connections as a test asks for, so that all workers are spoken to."""
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=60)
-    ) as session:
+    async with unbounded_session() as session:
         yield session
 
 

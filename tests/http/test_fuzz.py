@@ -23,15 +23,17 @@ SETTINGS = settings(
 )
 LARGEST_BODY = 4096
 REFUSALS = (*range(400, 500), 501, 503, 505)
-BYSTANDER = "/v1/stream/bystander"
+BYSTANDERS = ("/v1/stream/bystander", "/ds/bystanding/bystander")
 BYSTANDING = b"[1,2,3]"
+BUCKET = "/ds/fuzz"
+FOLDED = f"{BUCKET}/folded"
 Lines = st.SearchStrategy[bytes]
 Request = tuple[str, bytes]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    """No request can hold it up for long, and a stream that nobody touches stays as it was."""
+    """No request can hold it up for long, and streams that nobody touches stay as they were."""
     env = {
         "DS_SERVER__SSE_RECONNECT_INTERVAL_SECS": "0.05",
         "DS_LIMITS__MAX_BODY_BYTES": str(LARGEST_BODY),
@@ -40,13 +42,20 @@ def server() -> Iterator[RunningServer]:
     with RunningServer(workers=2, long_poll_timeout_secs=0.05, env=env) as running:
         workers = running.worker_pids()
         with Raw(running.url) as raw:
-            created = raw.ask(
-                whole("PUT", BYSTANDER, "Content-Type: application/json", body=b"[1,2,3]")
-            )
-            assert created.status == 201
+            for bucket in (BUCKET, "/ds/bystanding"):
+                assert raw.ask(whole("PUT", bucket, body=b"")).status == 201
+            for stream in (*BYSTANDERS, FOLDED):
+                lines = "Content-Type: application/json"
+                created = raw.ask(whole("PUT", stream, lines, body=BYSTANDING))
+                assert created.status == 201
+            snapshot = f"{FOLDED}/snapshot/{created.next_offset}"
+            assert raw.ask(whole("PUT", snapshot, body=b"6")).status == 204
         yield running
         with Raw(running.url) as raw:
-            assert raw.ask(head("GET", BYSTANDER)).body == BYSTANDING
+            for stream in BYSTANDERS:
+                assert raw.ask(head("GET", stream)).body == BYSTANDING
+            listed = raw.ask(head("GET", "/ds/bystanding/streams")).json()
+            assert [entry["stream_id"] for entry in listed["streams"]] == ["bystander"]
         assert running.worker_pids() == workers
         assert "Traceback" not in running.log()
 
@@ -61,15 +70,34 @@ def field(names: st.SearchStrategy[str], values: st.SearchStrategy[str]) -> Line
 
 METHODS = one_of("POST", "GET", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH")
 ODD_PATHS = st.text(st.sampled_from("ab/.%20CFfé~;:@&=+$,!*'()[]{}|\\^`<>\"#?-_"), max_size=40)
+RESOURCES = one_of("/snapshot", "/bootstrap", "/snapshot/-1", "/snapshot/now", "/snapshot/", "/b")
+SNAPSHOTS = st.builds(
+    "/snapshot/{}".format, st.builds("{:016d}_{:016d}".format, st.integers(), st.integers(0, 9))
+)
+ROOTS = one_of("/ds/", "/%64s/", "/d%73/", "/DS/", "//ds/", "/ds%2F", "/%2564s/", "/ds//")
+IN_A_BUCKET = st.one_of(
+    st.builds("{}{}".format, ROOTS, ODD_PATHS),
+    st.builds("{}fuzz/{}".format, ROOTS, ODD_PATHS),
+    st.builds("{}nosuchbucket/{}".format, ROOTS, ODD_PATHS),
+    st.builds("{}fuzz/{}{}".format, ROOTS, one_of("folded", "a"), RESOURCES | SNAPSHOTS),
+    ODD_PATHS.map((FOLDED + "/snapshot/{}").format),
+    one_of("/ds", "/ds/", BUCKET, f"{BUCKET}/", f"{BUCKET}/streams", f"{BUCKET}/%73treams"),
+    one_of(f"{BUCKET}/streams/snapshot", f"{BUCKET}/streams/bootstrap", "/ds/x", "/ds/fuz%7A/a"),
+)
+SPELLABLE = st.text(st.sampled_from("ab/.~_-"), max_size=20) | st.builds(
+    "{}{}".format, one_of("fuzz", "fuzz/folded", "folded", "bystander"), RESOURCES | st.just("")
+)
 TARGETS = st.one_of(
     ODD_PATHS.map("/v1/stream/{}".format),
     ODD_PATHS.map("/{}".format),
+    IN_A_BUCKET,
     one_of("/metrics", "/healthz", "/v1/strea%6d/a", "//a/b", "/v1/stream", "*", "a:1"),
     one_of(
         "/v1/stream/__registry__", "/v1/stream/__ds/x", "/v1/stream/a%0Ab", "http://b/v1/stream/a"
     ),
 )
 
+NUMBERS = one_of("0", "1", "2") | st.integers().map(str) | one_of("-0", "1e3", "\u0663", "9" * 25)
 OFFSETS = one_of("-1", "now", "0", "", f"{0:016d}_{0:016d}", f"{1:016d}_{9:016d}")
 ODD_QUERIES = st.lists(one_of("offset", "live", "cursor", "=", "&", "-1", "%00", "%ff", "%", "+"))
 QUERIES = st.one_of(
@@ -78,10 +106,11 @@ QUERIES = st.one_of(
     st.builds("?offset={}&cursor={}".format, OFFSETS, st.integers()),
     st.builds("?offset=now&live={}&cursor={}".format, one_of("sse", "long-poll"), st.integers()),
     ODD_QUERIES.map(lambda parts: "?" + "".join(parts)),
+    st.builds("?prefix={}&after={}".format, one_of("", "f", "%ff", "%00"), one_of("", "a", "%C3")),
+    NUMBERS.map("?limit={}".format),
 )
 
 ODD_TEXTS = st.text(st.characters(max_codepoint=0x2FF, exclude_characters="\r\n"), max_size=20)
-NUMBERS = one_of("0", "1", "2") | st.integers().map(str) | one_of("-0", "1e3", "\u0663", "9" * 25)
 MOMENTS = st.datetimes().map("{:%Y-%m-%dT%H:%M:%SZ}".format) | one_of(
     "2040-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.9-23:59"
 )
@@ -98,6 +127,8 @@ LINES = st.one_of(
     field(one_of("Stream-Expires-At"), MOMENTS),
     field(one_of("Stream-Closed"), one_of("true", "TRUE", "false", "1", "")),
     field(one_of("Producer-Id", "If-None-Match", "Origin", "Range", "X-Request-Id"), ODD_TEXTS),
+    field(one_of("Range"), st.builds("{}={}-{}".format, one_of("bytes", "x"), NUMBERS, NUMBERS)),
+    field(one_of("Stream-Forked-From"), ODD_PATHS.map("/ds/fuzz/{}".format) | IN_A_BUCKET),
     field(one_of("Content-Encoding"), one_of("gzip", "deflate", "br", "x", "identity")),
     field(one_of("Expect"), one_of("100-continue", "x")),
     field(one_of("Connection", "Upgrade"), one_of("close", "upgrade", "websocket", "h2c")),
@@ -118,15 +149,17 @@ names = itertools.count()
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Request]:
-    """Requests to one new stream, most of which agree with its type."""
-    target = f"/v1/stream/fuzz-{next(names)}"
+    """Requests to one new stream and what belongs to it, most of which agree with its type."""
+    root = draw(one_of("/v1/stream", BUCKET))
+    target = f"{root}/fuzz-{next(names)}"
     own_type = draw(TYPES)
     requests = [("PUT", whole("PUT", target, f"Content-Type: {own_type}", body=b""))]
     for _ in range(draw(st.integers(1, 6))):
         method = draw(METHODS)
         content_type = draw(st.just(own_type) | TYPES | ODD_TYPES)
         lines = [f"Content-Type: {content_type}".encode(), *draw(st.lists(LINES, max_size=2))]
-        request = whole(method, target + draw(QUERIES), *lines, body=draw(BODIES))
+        resource = draw(st.just("") | RESOURCES | SNAPSHOTS) if root == BUCKET else ""
+        request = whole(method, target + resource + draw(QUERIES), *lines, body=draw(BODIES))
         requests.append((method, request))
     return requests
 
@@ -145,6 +178,10 @@ def test_whatever_is_asked_of_a_stream_is_answered(
 @given(METHODS, TARGETS, QUERIES, st.lists(LINES | ODD_LINES, max_size=6), BODIES)
 @example("POST", "/v1/stream/a", "", [b"Content-Type: text/plain", b"Content-Encoding: gzip"], b"x")
 @example("POST", "/v1/stream/a", "", [b"Content-Type: text/plain", b"Expect: x"], b"x")
+@example("GET", "/v1/stream/a", "", [b"Expect: \x80"], b"")
+@example("GET", f"{FOLDED}/bootstrap", "", [b"Expect: \x80"], b"")
+@example("GET", "/nowhere", "", [b"Expect: \x80"], b"")
+@example("PATCH", "/ds/fuzz", "", [b"Expect: \x80"], b"")
 @example("PUT", "/v1/stream/a", "", [b"Stream-Expires-At: 0001-01-01T00:00:00+23:59"], b"")
 @example("PUT", "/v1/stream/a%0Ab", "", [b"Content-Type: text/plain; a=\xff"], b"")
 @example("POST", "/v1/stream/a", "", [b"Content-Type: application/json"], b"[" * LARGEST_BODY)
@@ -153,6 +190,22 @@ def test_any_address_with_any_header_lines_is_answered(
 ) -> None:
     request = whole(method, target + query, *lines, body=body)
     assert_answered_or_closed(server, request, method)
+
+
+@SETTINGS
+@given(one_of("/v1/stream/", "/ds/", "/ds/fuzz/"), SPELLABLE, QUERIES, st.data())
+@example("/ds/", "fuzz/folded/bootstrap", "", None)
+@example("/ds/", "fuzz/streams", "", None)
+@example("/v1/stream/", "bystander", "", None)
+def test_an_address_is_answered_alike_however_it_is_spelled(
+    server: RunningServer, root: str, path: str, query: str, data: st.DataObject | None
+) -> None:
+    letters = [at for at, letter in enumerate(root + path) if letter.isalnum()]
+    chosen = set(data.draw(st.lists(st.sampled_from(letters)))) if data else letters
+    spelled = "".join(
+        f"%{ord(letter):02X}" if at in chosen else letter for at, letter in enumerate(root + path)
+    )
+    assert kind_of_answer(server, spelled + query) == kind_of_answer(server, root + path + query)
 
 
 @SETTINGS
@@ -176,6 +229,13 @@ def test_a_request_with_bytes_changed_or_lost_is_answered_or_closed(
         at = data.draw(st.integers(0, len(request) - 1))
         request[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     assert_answered_or_closed(server, bytes(request), method)
+
+
+def kind_of_answer(server: RunningServer, target: str) -> tuple[int, str]:
+    with Raw(server.url) as raw:
+        answer = raw.ask(head("GET", target))
+    assert_in_order(answer, "GET")
+    return answer.status, (answer["Content-Type"] or "").partition(";")[0]
 
 
 def answered_on_one_connection(server: RunningServer, requests: list[Request]) -> int:

@@ -16,8 +16,10 @@ from support.server import RunningServer, wait_until
 
 AS_TEXT = f"Content-Type: {TEXT}"
 AS_JSON = f"Content-Type: {JSON}"
-HISTOGRAMS = ["ds_append_seconds", "ds_delivery_seconds", "ds_event_loop_lag_seconds"]
+HISTOGRAMS = ["ds_append_seconds", "ds_delivery_seconds"]
+HISTOGRAMS += ["ds_event_loop_lag_seconds", "ds_event_loop_held_seconds"]
 COUNTERS = ["ds_appends", "ds_appended_bytes", "ds_reads", "ds_redis_round_trips", "ds_errors"]
+COUNTERS += ["ds_object_requests"]
 GAUGES = ["ds_live_followers", "ds_hot_bytes"]
 
 
@@ -196,7 +198,7 @@ def test_reads_are_counted_by_kind(server: RunningServer) -> None:
         raw.send(head("GET", f"{target}?offset=now&live=sse"))
         assert raw.beginning().status == 200
     for after in scrape_every_worker(server):
-        for kind in ["catch_up", "not_modified", "head", "long_poll", "long_poll_empty", "sse"]:
+        for kind in ["tail", "not_modified", "head", "long_poll", "long_poll_empty", "sse"]:
             grown = after("ds_reads_total", kind=kind) - before("ds_reads_total", kind=kind)
             assert grown == 1, kind
 

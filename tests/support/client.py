@@ -216,6 +216,7 @@ class Stream:
             data=io.BytesIO(body) if isinstance(body, bytes) else body,
             headers={name.replace("_", "-"): value for name, value in headers.items()},
             skip_auto_headers=[istr("Content-Type")],
+            allow_redirects=False,
         ) as response:
             return Answer(response.status, response.headers, await response.read())
 
@@ -229,6 +230,12 @@ class Stream:
 
 NewStream = Callable[..., Stream]
 """What the fixtures give: a stream of a name never used before, not yet created."""
+
+
+def unbounded_session() -> aiohttp.ClientSession:
+    """As many connections as a test asks for, so that all workers are spoken to."""
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=60)
+    return aiohttp.ClientSession(connector=connector, timeout=timeout)
 
 
 def unique_name(prefix: str = "s") -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ class Connection:
     async def open(cls, url: str, tls: ssl.SSLContext | None = None) -> Self:
         address = urlsplit(url)
         return cls(*await asyncio.open_connection(address.hostname, address.port, ssl=tls))
+
+    def narrow(self, size: int) -> None:
+        """The kernel takes about so much on its own when nobody reads."""
+        connection = self._writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     async def ask(
         self, method: str, target: str, body: bytes = b"", **headers: str | int

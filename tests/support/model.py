@@ -6,6 +6,7 @@ design: a chunk ends at the first boundary at or after the next grid line.
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 JSON = "application/json"
 
@@ -50,9 +51,34 @@ class ModelStream:
     closed: bool = False
     stored: bytearray = field(default_factory=bytearray)
     ends: list[int] = field(default_factory=list)
+    append_ends: list[int] = field(default_factory=list)
     handed_out: list[int] = field(default_factory=list)
     last_seq: bytes | None = None
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    parent: str | None = None
+    depth: int = 0
+    aliases: dict[int, int] = field(default_factory=dict)
+    """Logs of the streams this one is a fork of, each with the last position they share."""
+    earliest: int = 0
+    snapshot: int | None = None
+    """Where the snapshot in force was published."""
+
+    def fork(self, name: str, border: int, log: int) -> "ModelStream":
+        """What a fork of this stream, which has that name, begins with."""
+        shared = {old: min(last, border) for old, last in self.aliases.items()}
+        return ModelStream(
+            self.content_type,
+            self.grid,
+            log,
+            stored=self.stored[:border],
+            ends=[end for end in self.ends if end <= border],
+            append_ends=[*(end for end in self.append_ends if end < border), border],
+            parent=name if border else None,
+            depth=self.depth + 1 if border else 0,
+            aliases=shared | {self.log: border} if border else {},
+            earliest=self.earliest if border else 0,
+            snapshot=self.snapshot if border else None,
+        )
 
     @property
     def is_json(self) -> bool:
@@ -71,12 +97,20 @@ class ModelStream:
         for part in parts:
             self.stored += part + b"," if self.is_json else part
             self.ends.append(self.tail)
+        if parts:
+            self.append_ends.append(self.tail)
 
     def hand_out(self, offset: str) -> None:
         log, position = parse_token(offset)
         assert log == self.log
         if position not in self.handed_out:
             self.handed_out.append(position)
+
+    def messages(self, start: int, end: int) -> list[bytes]:
+        """Between two boundaries."""
+        ends = (one for one in self.ends if start < one <= end)
+        cut = 1 if self.is_json else 0
+        return [bytes(self.stored[a : b - cut]) for a, b in pairwise((start, *ends))]
 
     def is_boundary(self, position: int) -> bool:
         return position == 0 or not self.is_json or position in self.ends

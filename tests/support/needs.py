@@ -10,6 +10,8 @@ import pytest
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 OUR_COMMANDS = Path(sys.executable).parent
+SERVERS = ("/usr/sbin", "/usr/local/sbin")
+"""Debian keeps them out of people's PATH."""
 
 
 class Lacking(pytest.skip.Exception):
@@ -18,7 +20,8 @@ class Lacking(pytest.skip.Exception):
 
 def need(program: str) -> str:
     """The full path of a program, looked for in .venv before the PATH."""
-    places = os.pathsep.join([str(OUR_COMMANDS), os.environ.get("PATH", os.defpath)])
+    path = os.environ.get("PATH", os.defpath)
+    places = os.pathsep.join([str(OUR_COMMANDS), path, *SERVERS])
     return shutil.which(program, path=places) or lack(f"{program} is not on this machine")
 
 

@@ -47,6 +47,22 @@ class ObjectServer:
             config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
         )
 
+    def settings(self, prefix: str) -> dict[str, str]:
+        """For a server that keeps its history here, whatever else the machine knows of AWS."""
+        return {
+            "AWS_CONFIG_FILE": "/dev/null",
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **self.environment,
+            "DS_OBJECTS__URL": f"s3://{self.bucket}/{prefix}",
+            "DS_OBJECTS__ENDPOINT": self.endpoint,
+            "DS_OBJECTS__REGION": "us-east-1",
+        }
+
+    def keys(self, prefix: str) -> list[str]:
+        listed = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [entry["Key"] for entry in listed.get("Contents", [])]
+
     def make_bucket(self) -> bool:
         """Whether the server was there to do it."""
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
-from types import TracebackType
 from typing import Self
 
 PIECE_BYTES = 64 * 1024
@@ -70,6 +69,7 @@ class Link:
         return cut
 
     def end(self, cut: Cut | None = None) -> None:
+        self._proxy.forget(self)
         self._server.close()
         self._redis.close()
         if cut is not None:
@@ -100,12 +100,7 @@ class RedisProxy:
         self._listener = await asyncio.start_server(self._welcome, "127.0.0.1", 0)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._listener.close()
         for task in self._tasks:
             task.cancel()
@@ -126,8 +121,14 @@ class RedisProxy:
         self._reply_cut = Cut(command, after)
         return self._reply_cut
 
+    def links(self) -> list[Link]:
+        return list(self._links)
+
     def subscriptions(self) -> list[Link]:
         return [link for link in self._links if link.subscribes]
+
+    def forget(self, link: Link) -> None:
+        self._links.discard(link)
 
     def hold(self, command: bytes) -> None:
         """`held` is set when the command has gone to Redis; no reply passes until `released`."""
@@ -175,7 +176,6 @@ class RedisProxy:
         try:
             await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._links.discard(link)
             link.end()
             for task in passing:
                 task.cancel()

@@ -5,14 +5,12 @@ import re
 import select
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
-import orjson
 from multidict import CIMultiDict, CIMultiDictProxy
+from support.client import Answer
 
 PATIENCE_SECS = 30.0
 STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2}) [\x20-\x7e]*")
@@ -28,19 +26,6 @@ class Closed(ConnectionError):
     """The server closed the connection before an answer began."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    headers: CIMultiDictProxy[str]
-    body: bytes
-
-    def __getitem__(self, header: str) -> str | None:
-        return self.headers.get(header)
-
-    def json(self) -> Any:
-        return orjson.loads(self.body)
-
-
 class Raw:
     """One connection. What arrives after the last answer that was read stays for the next."""
 
@@ -53,12 +38,7 @@ class Raw:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import redis
@@ -67,14 +66,14 @@ class RunningServer:
         self.port = port
         self._log_path = self.home / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._settings = {
+        self.settings = {
             "DS_SERVER__WORKERS": str(workers),
             "DS_SERVER__LONG_POLL_TIMEOUT_SECS": str(long_poll_timeout_secs),
             "DS_STORAGE__DATA_DIR": str(self.data_dir),
         }
         if chunk_bytes is not None:
-            self._settings["DS_TIERING__CHUNK_BYTES"] = str(chunk_bytes)
-        self._settings |= env or {}
+            self.settings["DS_TIERING__CHUNK_BYTES"] = str(chunk_bytes)
+        self.settings |= env or {}
 
     def __enter__(self) -> Self:
         try:
@@ -84,19 +83,14 @@ class RunningServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *rest: object) -> None:
         if error is not None:
             print(self.log(), file=sys.stderr)
         self.close()
 
     @property
     def url(self) -> str:
-        scheme = "https" if "DS_TLS__CERT_PATH" in self._settings else "http"
+        scheme = "https" if "DS_TLS__CERT_PATH" in self.settings else "http"
         return f"{scheme}://127.0.0.1:{self.port}"
 
     @property
@@ -107,6 +101,11 @@ class RunningServer:
     def redis_socket(self) -> Path:
         _, _, socket = (self.data_dir / "redis.lock").read_text().strip().partition("\n")
         return Path(socket)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("DS_")}
+        return inherited | {"DS_SERVER__PORT": str(self.port)} | self.settings
 
     def redis_pid(self) -> int:
         with self.redis() as client:
@@ -136,6 +135,17 @@ class RunningServer:
         self._process = self._spawn()
         return self._process.wait(timeout=60), self.log()[already_logged:]
 
+    def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Another command of the program, with this server's settings."""
+        return subprocess.run(
+            [COMMAND, *arguments],
+            cwd=self.home,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
     def stop(self) -> int:
         """Asks the server to end, as an operator would; its exit code."""
         self._running.send_signal(signal.SIGTERM)
@@ -159,11 +169,13 @@ class RunningServer:
         return self._process
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("DS_")}
-        environment = inherited | {"DS_SERVER__PORT": str(self.port)} | self._settings
         with self._log_path.open("ab") as log:
             return subprocess.Popen(
-                [COMMAND], cwd=self.home, env=environment, stdout=log, stderr=subprocess.STDOUT
+                [COMMAND],
+                cwd=self.home,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
 
     def _listening(self, already_logged: int) -> re.Match[str] | None:

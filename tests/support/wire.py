@@ -4,6 +4,7 @@ import itertools
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPConnection
+from typing import Self
 from urllib.parse import quote, urlsplit
 
 
@@ -20,7 +21,8 @@ class Answer:
 class Wire:
     """A few kept connections used in turn, so that every worker is asked."""
 
-    def __init__(self, base_url: str, connections: int = 4) -> None:
+    def __init__(self, base_url: str, connections: int = 4, root: str = "/v1/stream/") -> None:
+        self.root = root
         address = urlsplit(base_url)
         assert address.hostname is not None
         self._connections = [
@@ -34,12 +36,15 @@ class Wire:
         stream: str,
         body: bytes | None = None,
         offset: str | None = None,
+        live: str | None = None,
         **headers: str,
     ) -> Answer:
         """Header names are given as keywords: `stream_closed="true"`."""
-        target = f"/v1/stream/{stream}"
+        target = f"{self.root}{stream}"
         if offset is not None:
             target += f"?offset={quote(offset)}"
+        if live is not None:
+            target += f"&live={live}"
         connection = next(self._turns)
         connection.request(
             method,
@@ -50,9 +55,9 @@ class Wire:
         response = connection.getresponse()
         return Answer(response.status, response.headers, response.read())
 
-    def read_all(self, stream: str) -> bytes:
+    def read_all(self, stream: str, offset: str = "-1") -> bytes:
         """From the beginning to the tail, answer by answer."""
-        body, offset = b"", "-1"
+        body = b""
         while True:
             answer = self.ask("GET", stream, offset=offset)
             assert answer.status == 200
@@ -60,6 +65,23 @@ class Wire:
             offset = answer["Stream-Next-Offset"] or ""
             if answer["Stream-Up-To-Date"]:
                 return body
+
+    def read_all_json(self, stream: str, offset: str = "-1") -> bytes:
+        """The same of a JSON stream, as one array."""
+        stored, up_to_date = [], None
+        while not up_to_date:
+            answer = self.ask("GET", stream, offset=offset)
+            assert answer.status == 200
+            stored.append(answer.body[1:-1])
+            offset = answer["Stream-Next-Offset"] or ""
+            up_to_date = answer["Stream-Up-To-Date"]
+        return b"[" + b",".join(body for body in stored if body) + b"]"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for connection in self._connections:

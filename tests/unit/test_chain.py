@@ -20,6 +20,7 @@ def stream(*ancestors: Ancestor, tail: int = 100, earliest: int = 0) -> Stream:
         earliest=earliest,
         sealed=0,
         base=0,
+        grid=4 * 1024 * 1024,
         now_ms=0,
     )
 

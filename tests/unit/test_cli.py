@@ -96,10 +96,10 @@ def test_config_prints_toml_that_can_be_used_as_a_file(
 def test_config_hides_credentials(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DS_REDIS__URL", "redis://user:secret@host:6379/0")
+    monkeypatch.setenv("DS_REDIS__URL", "redis://user:confidential@host:6379/0")
     cli.main(["config"])
     printed = capsys.readouterr().out
-    assert "secret" not in printed
+    assert "confidential" not in printed
     assert "redis://***@host:6379/0" in printed
 
 

@@ -13,7 +13,7 @@ TEXT = ContentType("text/plain")
 
 
 def view(start: int, end: int, *, closed: bool = False) -> View:
-    stream = Stream("s", 7, (), TEXT, Lifetime(), None, closed, end, 0, 0, 0, 0)
+    stream = Stream("s", 7, (), TEXT, Lifetime(), None, closed, end, 0, 0, 0, 1024, 0)
     return View(stream, start, end)
 
 
@@ -52,11 +52,11 @@ def test_a_character_is_never_split_between_events(text: str, data: st.DataObjec
     second = encode(view(at, len(raw), closed=True), first.held + raw[at:], 1)
     assert len(first.held) < 4
     for frame in (first, second):
-        frame.wire.decode()
+        frame.events.decode()
     assert complete_text(raw) == len(raw)
 
 
 def test_held_bytes_are_not_acknowledged() -> None:
     frame = encode(view(0, 3), "aé".encode()[:2], 1)
     assert frame.held == "é".encode()[:1]
-    assert b'"streamNextOffset":"0000000000000007_0000000000000002"' in frame.wire
+    assert b'"streamNextOffset":"0000000000000007_0000000000000002"' in frame.events

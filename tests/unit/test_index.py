@@ -85,3 +85,13 @@ def test_damage_is_said_with_the_key(damage: bytes) -> None:
 def test_an_unknown_version_is_refused_and_named() -> None:
     with pytest.raises(Corrupt, match="version 9"):
         indexes.decode(b"DSI\x09rest", "k")
+
+
+def test_an_index_does_not_depend_on_the_order_in_which_redis_tells_producers() -> None:
+    records = [Record(5, 1, producer="0:1:b"), Record(9, 2, producer="0:0:c")]
+    told = {"a": (0, 1), "b": (0, 0), "z": (2, 2)}
+    otherwise = dict(reversed(told.items()))
+    assert (
+        indexes.build(0, 9, b"x" * 9, records, told, "").encode()
+        == indexes.build(0, 9, b"x" * 9, records, otherwise, "").encode()
+    )

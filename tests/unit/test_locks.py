@@ -13,9 +13,12 @@ PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 
 project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 groups = project["dependency-groups"]
+needed = project["project"]["dependencies"] + groups["build"]
+spark = project["project"]["optional-dependencies"]["spark"]
 LOCKS = {
-    "requirements.lock": project["project"]["dependencies"] + groups["build"],
-    "requirements-dev.lock": project["project"]["dependencies"] + groups["build"] + groups["dev"],
+    "requirements.lock": needed,
+    "requirements-dev.lock": needed + spark + groups["dev"],
+    "requirements-load.lock": groups["load"],
     "requirements-node.lock": groups["node"],
 }
 

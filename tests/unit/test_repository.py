@@ -20,7 +20,7 @@ DOWNLOAD_ADDRESS = re.compile(
     r"|https?://[^\s\"'<>()]+\.(whl|tgz|tar\.\w+|zip|crate|deb|rpm|jar)\b",
     re.IGNORECASE,
 )
-LEFT_OVER_NOTE = re.compile(r"\b(TODO|FIXME)\b")
+LEFT_OVER_NOTE = re.compile(r"\b(TODO|FIXME)\b|^(<{7}|>{7}) ")
 
 
 def files() -> Iterator[Path]:

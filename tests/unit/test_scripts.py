@@ -1,8 +1,14 @@
 from importlib.resources import files
 
+from tiering.hot.buckets import BucketDesk
+from tiering.hot.compaction import CompactionDesk
+from tiering.hot.logs import Logs
+from tiering.hot.restorer import Restorer
+from tiering.hot.retention import RetentionDesk
 from tiering.hot.scripts import VERBS, load
 from tiering.hot.sealing import SealingDesk
 from tiering.hot.tier import HotTier
+from tiering.hot.together import Together
 
 
 def lua_files() -> set[str]:
@@ -14,7 +20,9 @@ def lua_files() -> set[str]:
 
 def test_scripts_and_methods_are_the_same_set() -> None:
     assert lua_files() == set(VERBS)
-    methods = {*vars(HotTier), *vars(SealingDesk)}
+    desks = (SealingDesk, BucketDesk, RetentionDesk, CompactionDesk)
+    users = (HotTier, Together, Logs, Restorer, *desks)
+    methods = {name for user in users for name in vars(user)}
     assert methods.issuperset(VERBS)
 
 
