@@ -12,9 +12,8 @@ from ds_server.live.member import Member
 from ds_server.live.news import News
 from ds_server.live.recent import Recent
 from ds_server.live.turns import FRAME, TASK, Turns
-from tiering.hot.subscription import Subscription
 from tiering.hot.wake import State, Wake
-from tiering.offset import NOW, Offset, ReadFrom
+from tiering.offset import NOW, ReadFrom
 from tiering.stream import View
 from tiering.streams import Streams
 
@@ -31,15 +30,14 @@ class Feed:
     it began anew may be older than something that was missed.
     """
 
-    def __init__(
-        self, streams: Streams, name: str, subscription: Subscription, turns: Turns
-    ) -> None:
+    def __init__(self, streams: Streams, name: str, turns: Turns) -> None:
         self._streams = streams
         self._name = name
-        self._subscription = subscription
         self._turns = turns
         self._loop = asyncio.get_running_loop()
-        self._looks: Flights[ReadFrom, View] = Flights(turns)
+        self._looks: Flights[tuple[ReadFrom, int], View] = Flights(turns)
+        self._moments = 0
+        self._moment_lasts = False
         self._members: dict[Member, None] = {}
         self._behind: list[Member] = []
         self._has_more = False
@@ -78,10 +76,12 @@ class Feed:
             self._recent.forget_before(wake.start)
 
     async def arrive(self, source: ReadFrom) -> tuple[View, int]:
-        """What is to be seen from there, and since which hearing."""
+        """What is to be seen from there, and since which hearing. Whatever was acknowledged before
+        he came is seen: a wake-up may still be on its way, so what the feed remembers will not do.
+        """
         await self._until_heard()
         hearing = self.hearing
-        return self._known(source) or await self.look(source), hearing
+        return await self._look(source, self._moment()), hearing
 
     async def _until_heard(self) -> None:
         """For a moment; who goes on without the channel is told when it is heard."""
@@ -92,21 +92,26 @@ class Feed:
                 await self._heard.wait()
 
     async def look(self, source: ReadFrom) -> View:
-        """All who ask for the same place share one look; the end of this moment is one's own."""
+        """All who ask for the same place share one look."""
+        return await self._look(source, 0)
+
+    async def _look(self, source: ReadFrom, moment: int) -> View:
+        """The end of this moment is one's own."""
         if source is NOW:
             return await self._streams.look(self._name, source)
-        return await self._looks.do(source, lambda: self._streams.look(self._name, source))
+        key = (source, moment)
+        return await self._looks.do(key, lambda: self._streams.look(self._name, source))
 
-    def _known(self, source: ReadFrom) -> View | None:
-        """A place at the end or a little before it, while everything is heard."""
-        if not isinstance(source, Offset) or not self._subscription.is_up:
-            return None
-        recent = self._recent
-        if not self.hearing or recent is None or recent.stream.lifetime.ends:
-            return None
-        if not recent.reaches_back_to(source):
-            return None
-        return View(recent.stream, source.position, source.position)
+    def _moment(self) -> int:
+        """Those who come in one turn of the event loop come before any look of theirs is sent."""
+        if not self._moment_lasts:
+            self._moment_lasts = True
+            self._moments += 1
+            self._loop.call_soon(self._end_moment)
+        return self._moments
+
+    def _end_moment(self) -> None:
+        self._moment_lasts = False
 
     async def gather(self, member: Member, hearing: int, until: float | None) -> None:
         """Waits among the others until the time is over, or until he is let go."""

@@ -48,7 +48,7 @@ class Feeds:
             feed.close()
 
     def _begin(self, name: str) -> Feed:
-        feed = self._feeds[name] = Feed(self._streams, name, self._subscription, self._turns)
+        feed = self._feeds[name] = Feed(self._streams, name, self._turns)
         feed.closing = self._closing
         metrics.FEEDS.inc()
         self._subscription.follow(stream_keys(name).live, feed.hear)

@@ -133,6 +133,28 @@ async def test_an_external_redis_is_away_for_a_while(
         await flow.check()
 
 
+async def test_who_polls_after_an_append_was_acknowledged_is_told_of_it_before_any_wake_up(
+    proxy: RedisProxy, stream: Stream
+) -> None:
+    """The worker remembers what it heard last, and does not take that for all there is."""
+    start = (await stream.create()).next_offset
+    polling = asyncio.create_task(stream.long_poll(start))
+    await until(lambda: bool(proxy.subscriptions()), "a subscription")
+    heard = (await stream.append(b"heard")).next_offset
+    assert (await polling).next_offset == heard
+    subscriptions = proxy.subscriptions()
+    for link in subscriptions:
+        link.flows.clear()
+    try:
+        acknowledged = (await stream.append(b" and not yet")).next_offset
+        behind, at_the_end = await stream.long_poll(start), await stream.long_poll(heard)
+    finally:
+        for link in subscriptions:
+            link.flows.set()
+    assert (behind.body, at_the_end.body) == (b"heard and not yet", b" and not yet")
+    assert behind.next_offset == at_the_end.next_offset == acknowledged
+
+
 async def test_an_append_whose_reply_is_cut_anywhere_is_there_once(
     server: RunningServer, proxy: RedisProxy, stream: Stream
 ) -> None:

@@ -30,6 +30,8 @@ class Link:
         self._redis = redis
         self._reply_cut: Cut | None = None
         self._left = 0
+        self.flows = asyncio.Event()
+        self.flows.set()
         self.subscribes = False
 
     def cut_replies(self, after: int) -> Cut:
@@ -54,6 +56,7 @@ class Link:
         while data := await replies.read(PIECE_BYTES):
             if self._proxy.held.is_set():
                 await self._proxy.released.wait()
+            await self.flows.wait()
             cut = self._reply_cut
             if cut is None:
                 await self._pass(self._server, data)

@@ -28,8 +28,7 @@ class Restless:
     def __init__(self) -> None:
         self.looks = 0
         self.turns = Turns()
-        up = SimpleNamespace(is_up=True)
-        self.feed = Feed(self, "s", up, self.turns)  # type: ignore[arg-type]
+        self.feed = Feed(self, "s", self.turns)  # type: ignore[arg-type]
         self.feed.hear(None)
 
     async def look(self, name: str, source: ReadFrom) -> View:
