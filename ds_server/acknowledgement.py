@@ -4,6 +4,7 @@ An append costs the server little more than its HTTP, and half of that is the ma
 answer. This one is put together from ready-made bytes.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from aiohttp import web
@@ -15,8 +16,7 @@ from ds_server.manners import OPEN_TO_ALL, is_open_to_all
 from ds_server.request_id import request_id
 
 _STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-    for status in (HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
 }
 _ALWAYS = "".join(
     f"{name}: {value}\r\n" for name, value in {**OPEN_TO_ALL, "Server": SERVER_SOFTWARE}.items()
@@ -31,6 +31,16 @@ def acknowledgement(
     return web.Response(status=status.value, headers=answer)
 
 
+def wire(status: int, answer: Mapping[str, str], own_id: str, content: bytes = b"") -> bytes:
+    """The whole answer, for every origin."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in answer.items()])
+    length = "" if status == 204 else f"Content-Length: {len(content)}\r\n"
+    return (
+        f"{_STATUS_LINES[status]}{lines}{length}{_ALWAYS}{headers.REQUEST_ID}: {own_id}\r\n"
+        f"Date: {rfc822_formatted_time()}\r\n\r\n"
+    ).encode("latin-1") + content
+
+
 class _Acknowledgement(web.StreamResponse):
     """Without a body, on a connection that goes on."""
 
@@ -39,20 +49,12 @@ class _Acknowledgement(web.StreamResponse):
         self._lines = answer
         self._keep_alive = True
         self._eof_sent = False
-        self._wire = b""
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        lines = "".join([f"{name}: {value}\r\n" for name, value in self._lines.items()])
-        length = "" if self._status == 204 else "Content-Length: 0\r\n"
-        self._wire = (
-            f"{_STATUS_LINES[self._status]}{lines}{length}{_ALWAYS}"
-            f"{headers.REQUEST_ID}: {request_id(request)}\r\n"
-            f"Date: {rfc822_formatted_time()}\r\n\r\n"
-        ).encode("latin-1")
         transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client has left")
-        transport.write(self._wire)
+        transport.write(wire(self._status, self._lines, request_id(request)))
         self._eof_sent = True
 
     async def write_eof(self, data: bytes = b"") -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 
 from aiohttp import web
@@ -23,6 +24,8 @@ from tiering.stream import Producer
 _NUMBER = re.compile(r"[0-9]{1,16}")
 _LARGEST = 2**53 - 1
 
+Word = Callable[[str], str | None]
+
 
 async def append(request: web.Request) -> web.StreamResponse:
     name = stream_name(request)
@@ -32,20 +35,25 @@ async def append(request: web.Request) -> web.StreamResponse:
     done = await request.app[STREAMS].append(name, wanted)
     size = 0 if done.duplicate else len(body)
     TALLY.appended(size, time.perf_counter() - began)
-    return _render(request, done, wanted)
+    return acknowledgement(request, *acknowledged(done, wanted))
 
 
 def parse_append(given: CIMultiDictProxy[str], body: bytes) -> Append:
     closes = headers.is_true(given, headers.STREAM_CLOSED)
-    seq = headers.single(given, headers.STREAM_SEQ)
+    return parse_words(lambda name: headers.single(given, name), body, closes=closes)
+
+
+def parse_words(word: Word, body: bytes, *, closes: bool = False) -> Append:
+    """`word` gives the value of a header."""
+    seq = word(headers.STREAM_SEQ)
     if seq == "":
         raise Invalid("Stream-Seq is empty.")
-    producer = _producer(given)
+    producer = _producer(word)
     if not body:
         if not closes:
             raise Invalid("The body is empty; only a closing request may have none.")
         return Append(NOTHING, "", closes, seq or "", producer)
-    text = headers.single(given, headers.CONTENT_TYPE)
+    text = word(headers.CONTENT_TYPE)
     if text is None:
         raise Invalid("An append needs a Content-Type.")
     content_type = parse_content_type(text)
@@ -55,10 +63,9 @@ def parse_append(given: CIMultiDictProxy[str], body: bytes) -> Append:
     return Append(payload, content_type.media, closes, seq or "", producer)
 
 
-def _producer(given: CIMultiDictProxy[str]) -> Producer | None:
-    producer_id = headers.single(given, headers.PRODUCER_ID)
-    epoch = headers.single(given, headers.PRODUCER_EPOCH)
-    seq = headers.single(given, headers.PRODUCER_SEQ)
+def _producer(word: Word) -> Producer | None:
+    producer_id = word(headers.PRODUCER_ID)
+    epoch, seq = word(headers.PRODUCER_EPOCH), word(headers.PRODUCER_SEQ)
     if producer_id is None and epoch is None and seq is None:
         return None
     if producer_id is None or epoch is None or seq is None:
@@ -76,14 +83,13 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _render(request: web.Request, done: Appended, wanted: Append) -> web.StreamResponse:
+def acknowledged(done: Appended, wanted: Append) -> tuple[HTTPStatus, dict[str, str]]:
     answer = {headers.STREAM_NEXT_OFFSET: str(done.tail), "Cache-Control": policy.NO_STORE}
     if done.closed:
         answer[headers.STREAM_CLOSED] = headers.TRUE
     if wanted.producer is None:
-        return acknowledgement(request, HTTPStatus.NO_CONTENT, answer)
+        return HTTPStatus.NO_CONTENT, answer
     answer[headers.PRODUCER_EPOCH] = str(wanted.producer.epoch)
     answer[headers.PRODUCER_SEQ] = str(done.highest_seq)
     is_new_data = wanted.payload.data and not done.duplicate
-    status = HTTPStatus.OK if is_new_data else HTTPStatus.NO_CONTENT
-    return acknowledgement(request, status, answer)
+    return HTTPStatus.OK if is_new_data else HTTPStatus.NO_CONTENT, answer

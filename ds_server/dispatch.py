@@ -12,7 +12,7 @@ from ds_server.names import BUCKETS_ROOT, ROOT
 from tiering.membership import LISTING
 
 
-def _is_a_stream(path: str) -> bool:
+def is_a_stream(path: str) -> bool:
     """Both surfaces have the same handlers."""
     if path.startswith(ROOT):
         return True
@@ -42,7 +42,7 @@ class Dispatcher:
         assert isinstance(request, web.Request)
         found = self._found.get(request.method)
         is_plain = hdrs.EXPECT not in request.headers
-        if found is None or not is_plain or not _is_a_stream(request.rel_url.raw_path):
+        if found is None or not is_plain or not is_a_stream(request.rel_url.raw_path):
             return await self._by_the_router(request)
         request._match_info = found
         return await explain(request, found.handler)

@@ -12,7 +12,9 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from ds_server.dispatch import Dispatcher
-from ds_server.keys import TURNS
+from ds_server.express import Express
+from ds_server.heads import read_head
+from ds_server.keys import SETTINGS, TURNS
 from ds_server.live.departures import Departures
 from ds_server.manners import clothe
 from ds_server.metrics import ERRORS
@@ -26,10 +28,102 @@ Handling = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Protocol(RequestHandler):
-    def __init__(self, departures: Departures, *rest: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, departures: Departures, express: Express | None, *rest: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*rest, **kwargs)
         self._departures = departures
         self._has_left = False
+        self._express = express
+        self._riding: bytes | None = None
+        self._held = b""
+        self._owed = 0
+
+    def data_received(self, data: bytes) -> None:
+        """As long as it is plain where each request begins and ends, an append may go by express;
+        a connection on which that is not so stays with the framework for good."""
+        if self._express is None or not data:
+            super().data_received(data)
+        elif self._riding is not None:
+            self._held += data
+            self._pause_transport_reading()
+        elif self._owed:
+            self._pass_on(data, self._owed - len(data))
+        else:
+            self._begin(self._express, data)
+
+    def _begin(self, express: Express, data: bytes) -> None:
+        head = read_head(data)
+        owed = -1 if head is None else head.end - len(data)
+        if head is not None and owed == 0 and self._is_idle:
+            self._set_out(data)
+            if express.take(self, head, data):
+                return
+            self._come_home()
+        self._pass_on(data, owed)
+
+    def _pass_on(self, data: bytes, owed: int) -> None:
+        """`owed`: how much of the request is still to come; less than none: that is not known."""
+        self._owed = owed
+        if owed < 0:
+            self._express = None
+        super().data_received(data)
+
+    @property
+    def _is_idle(self) -> bool:
+        is_waiting = self._waiter is not None and not self._waiter.done()
+        return is_waiting and not self._close and not self._force_close
+
+    def _set_out(self, request: bytes) -> None:
+        """Who shuts the server down waits for what is on its way."""
+        self._riding = request
+        self._request_in_progress = True
+        self._stay_alive()
+
+    def _come_home(self) -> None:
+        self._riding = None
+        self._request_in_progress = False
+        if self._handler_waiter is not None and not self._handler_waiter.done():
+            self._handler_waiter.set_result(None)
+
+    def arrive(self, wire: bytes, *, is_last: bool) -> None:
+        self._come_home()
+        if self.transport is None or self.transport.is_closing():
+            return
+        self.transport.write(wire)
+        if is_last or self._close or self._force_close:
+            self.transport.close()
+            return
+        self._stay_alive()
+        self._go_on()
+
+    def go_back(self) -> None:
+        request = self._riding
+        self._come_home()
+        if self.transport is None or request is None:
+            return
+        super().data_received(request)
+        self._go_on()
+
+    def give_up(self) -> None:
+        self._come_home()
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _stay_alive(self) -> None:
+        """The time for which a connection may be idle begins anew."""
+        self._keepalive = True
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        if self._keepalive_handle is None:
+            when = self._next_keepalive_close_time
+            self._keepalive_handle = self._loop.call_at(when, self._process_keepalive)
+
+    def _go_on(self) -> None:
+        """With what came while the last request was on its way."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._resume_transport_reading()
+            self.data_received(held)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """True: the transport stays open until it is closed here, which TLS does not allow."""
@@ -91,12 +185,15 @@ def _sentence(status: int) -> str:
 
 
 class _Server(web.Server):
-    def __init__(self, departures: Departures, *rest: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, departures: Departures, express: Express | None, *rest: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*rest, **kwargs)
         self._departures = departures
+        self._express = express
 
     def __call__(self) -> RequestHandler:
-        return Protocol(self._departures, self, loop=self._loop, **self._kwargs)
+        return Protocol(self._departures, self._express, self, loop=self._loop, **self._kwargs)
 
 
 class Runner(web.AppRunner):
@@ -104,7 +201,14 @@ class Runner(web.AppRunner):
         await super()._make_server()
         app, departures = self._app, Departures(self._app[TURNS])
         handle, make = Dispatcher(app).handle, _making(app)
-        return _Server(departures, handle, request_factory=make, **self._kwargs)
+        return _Server(departures, _express(app), handle, request_factory=make, **self._kwargs)
+
+
+def _express(app: web.Application) -> Express | None:
+    """Where answers depend on who asks, or every request is logged, all go the same way."""
+    settings = app[SETTINGS]
+    is_simple = "*" in settings.http.cors_origins and not settings.log.access
+    return Express(app) if is_simple else None
 
 
 def _making(app: web.Application) -> Callable[..., web.BaseRequest]:

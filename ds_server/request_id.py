@@ -17,10 +17,11 @@ _numbers = count()
 def request_id(request: web.BaseRequest) -> str:
     known = request.get(_KEY)
     if known is None:
-        known = request[_KEY] = _given(request) or f"{_process}-{next(_numbers):x}"
+        known = request[_KEY] = chosen_id(request.headers.get(headers.REQUEST_ID))
     return known
 
 
-def _given(request: web.BaseRequest) -> str | None:
-    given = request.headers.get(headers.REQUEST_ID)
-    return given if given and _GIVEN.fullmatch(given) else None
+def chosen_id(given: str | None) -> str:
+    if given and _GIVEN.fullmatch(given):
+        return given
+    return f"{_process}-{next(_numbers):x}"

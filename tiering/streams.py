@@ -8,7 +8,9 @@ from tiering.cold.keys import manifest_key
 from tiering.cold.manifest import UNKNOWN, tombstone
 from tiering.errors import Conflict, Deleted, NotFound, StreamError, Unavailable
 from tiering.forks import SOURCE_DELETED, ForkPlace, Forks, SourceMoved, Wishes
+from tiering.hot.connection import Reply
 from tiering.hot.graveyard import Graveyard
+from tiering.hot.pipe import Receiver
 from tiering.hot.sealing import SealingDesk, Survey
 from tiering.hot.tail import TailCache
 from tiering.hot.terms import Append, Appended, Created, Expired, Hidden, Remains
@@ -109,6 +111,13 @@ class Streams:
             return await self._tier.append(name, append)
         except (Expired, Hidden) as reason:
             raise await self._absence(name, reason) from None
+
+    def start_append(self, name: str, append: Append, receiver: Receiver) -> bool:
+        """See `HotTier.start_append`."""
+        return self._tier.start_append(name, append, receiver)
+
+    def settle(self, name: str, append: Append, reply: Reply) -> tuple[Appended, float] | None:
+        return self._tier.settle(name, append, reply)
 
     async def look(self, name: str, source: ReadFrom, *, renew: bool = True) -> View:
         try:

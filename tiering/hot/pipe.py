@@ -78,9 +78,12 @@ class Pipe(Connection):
 
     def put(self, command: Unwritten) -> None:
         """It may change until `turn` does."""
+        self.send(command, command)
+
+    def send(self, command: bytes | Unwritten, receiver: Receiver) -> None:
         if not self._is_known:
             raise Unavailable("The hot tier cannot be reached.")
-        self._put(command, command)
+        self._put(command, receiver)
 
     def _put(self, command: bytes | Unwritten, receiver: Receiver) -> None:
         if not self._outbox:

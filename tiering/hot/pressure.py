@@ -32,6 +32,13 @@ class Pressure(Service):
     def is_high(self) -> bool:
         return self.used_bytes > self._max_hot_bytes // 2
 
+    def admits_at_once(self, size: int) -> bool:
+        """Whether there is room for so much without any delay; then it is counted."""
+        if self.is_high:
+            return False
+        self.used_bytes += size
+        return True
+
     async def admit(self, size: int) -> None:
         """Slows appends down above half of the limit, and refuses them at the limit."""
         self.used_bytes += size
@@ -43,10 +50,11 @@ class Pressure(Service):
         excess = 2 * self.used_bytes / self._max_hot_bytes - 1
         await asyncio.sleep(excess * _LONGEST_DELAY_SECS)
 
-    async def pace(self, unsealed_bytes: int) -> None:
-        """Slows the writers of one stream down to the pace at which it is sealed."""
+    @staticmethod
+    def pace_secs(unsealed_bytes: int) -> float:
+        """How long the writers of one stream wait, to keep to the pace at which it is sealed."""
         excess = unsealed_bytes / BACKLOG_BYTES - 1
-        await asyncio.sleep(min(max(excess, 0), 5) * _LONGEST_DELAY_SECS)
+        return min(max(excess, 0), 5) * _LONGEST_DELAY_SECS
 
     async def _run(self) -> None:
         while True:

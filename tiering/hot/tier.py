@@ -13,8 +13,8 @@ from tiering.hot.connection import LARGE_BYTES, Argument, Reply
 from tiering.hot.just_appended import JustAppended
 from tiering.hot.keys import stream_keys
 from tiering.hot.logs import Logs
-from tiering.hot.pipe import Pipe
-from tiering.hot.pressure import BACKLOG_BYTES, Pressure
+from tiering.hot.pipe import Pipe, Receiver
+from tiering.hot.pressure import Pressure
 from tiering.hot.scripts import BLOCK_BYTES
 from tiering.hot.staging import Staging
 from tiering.hot.terms import Append, Appended, Attention, Created, Hidden, Origin, Remains
@@ -107,22 +107,47 @@ class HotTier:
         size = len(append.payload.data)
         if size:
             await self._pressure.admit(size)
-        match reply := await self._send(name, append):
-            case [b"ok", log, tail, closed, attention, unsealed]:
-                if attention:
-                    self.attend(name, Attention(attention))
-                if int(unsealed) > BACKLOG_BYTES:
-                    await self._pressure.pace(int(unsealed))
-                highest = append.producer.seq if append.producer else None
-                return Appended(Offset(int(log), int(tail)), closed == b"1", False, highest)
-            case [b"duplicate", log, tail, closed, highest]:
-                return Appended(Offset(int(log), int(tail)), closed == b"1", True, int(highest))
+        reply = await self._send(name, append)
+        settled = self.settle(name, append, reply)
+        if settled is not None:
+            done, pause_secs = settled
+            if pause_secs:
+                await asyncio.sleep(pause_secs)
+            return done
+        match reply:
             case [b"other_run", log]:
                 if await self._logs.relog(name, int(log), "tail"):
                     self.attend(name, Attention.NOW)
                 return await self.append(name, append)
             case _:
                 raise replies.append_refusal(append, reply)
+
+    def start_append(self, name: str, append: Append, receiver: Receiver) -> bool:
+        """For small appends, without a task that waits: the receiver gets a reply to `settle`.
+        False, or an error: nothing was sent, because there would be more to it."""
+        size = len(append.payload.data)
+        if not 0 < size < LARGE_BYTES or not self._pressure.admits_at_once(size):
+            return False
+        if is_plain(append):
+            self._together.join(name, append, receiver)
+        else:
+            self._writes.send(self._together.alone(name, append), receiver)
+        return True
+
+    def settle(self, name: str, append: Append, reply: Reply) -> tuple[Appended, float] | None:
+        """What was done, and for how long the writer is to wait; None if nothing was appended."""
+        match reply:
+            case [b"ok", log, tail, closed, attention, unsealed]:
+                if attention:
+                    self.attend(name, Attention(attention))
+                highest = append.producer.seq if append.producer else None
+                done = Appended(Offset(int(log), int(tail)), closed == b"1", False, highest)
+                return done, self._pressure.pace_secs(int(unsealed))
+            case [b"duplicate", log, tail, closed, highest]:
+                end = Offset(int(log), int(tail))
+                return Appended(end, closed == b"1", True, int(highest)), 0.0
+            case _:
+                return None
 
     def _send(self, name: str, append: Append) -> Awaitable[Reply]:
         if is_plain(append):

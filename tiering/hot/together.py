@@ -11,10 +11,10 @@ from tiering.hot import scripts
 from tiering.hot.appends import INLINE_BYTES, append_keys, append_words, keys_together
 from tiering.hot.connection import Argument, Reply, pack
 from tiering.hot.logs import Logs
-from tiering.hot.pipe import NO_SCRIPT, Pipe, translated
+from tiering.hot.pipe import NO_SCRIPT, Pipe, Receiver, translated
 from tiering.hot.terms import Append
 
-_APART = object()
+APART = [b"apart"]
 _NUMBERS = struct.Struct("<II")
 
 
@@ -37,26 +37,28 @@ class Together:
     async def append_together(self, name: str, append: Append) -> Reply:
         """What the script of a single append answers."""
         try:
-            reply = await self._join(name, append)
+            future = self._loop.create_future()
+            self.join(name, append, future)
+            reply = await future
         except hiredis.ReplyError as error:
             if not str(error).startswith(NO_SCRIPT):
                 raise translated(error) from error
-            reply = _APART
-        if reply is not _APART:
+            reply = APART
+        if reply is not APART:
             return reply
         return await self._pipe.run("append", append_keys(name), *self._words(append))
 
-    def _join(self, name: str, append: Append) -> asyncio.Future[Reply]:
+    def join(self, name: str, append: Append, receiver: Receiver) -> None:
+        """Who is told `APART` goes on by himself."""
         if self._turn != self._pipe.turn:
             self._turn = self._pipe.turn
             self._joints.clear()
-        key, future = (name, append.media), self._loop.create_future()
+        key = name, append.media
         joint = self._joints.get(key)
-        if joint is None or not joint.takes(append, future):
-            joint = _Joint(self, name, append, future)
+        if joint is None or not joint.takes(append, receiver):
+            joint = _Joint(self, name, append, receiver)
             self._pipe.put(joint)
             self._joints[key] = joint
-        return future
 
     def _words(self, append: Append) -> tuple[Argument, ...]:
         return append_words(append, append.payload.data, self._largest_stream, self._logs.run)
@@ -95,25 +97,23 @@ def _beginning(name: str) -> tuple[Argument, ...]:
 class _Joint:
     """A command that may be joined until it is written, and those who wait for its reply."""
 
-    __slots__ = ("_appends", "_futures", "_name", "_room", "_together")
+    __slots__ = ("_appends", "_name", "_receivers", "_room", "_together")
 
-    def __init__(
-        self, together: Together, name: str, append: Append, future: asyncio.Future[Reply]
-    ) -> None:
+    def __init__(self, together: Together, name: str, append: Append, receiver: Receiver) -> None:
         self._together = together
         self._name = name
         self._room = INLINE_BYTES - len(append.payload.data)
         self._appends = [append]
-        self._futures = [future]
+        self._receivers = [receiver]
 
-    def takes(self, append: Append, future: asyncio.Future[Reply]) -> bool:
+    def takes(self, append: Append, receiver: Receiver) -> bool:
         """False when there is no room left."""
         room = self._room - len(append.payload.data)
         if room < 0:
             return False
         self._room = room
         self._appends.append(append)
-        self._futures.append(future)
+        self._receivers.append(receiver)
         return True
 
     def packed(self) -> bytes:
@@ -127,14 +127,14 @@ class _Joint:
 
     def set_result(self, reply: Reply) -> None:
         parts = (reply,) if len(self._appends) == 1 else self._parts(reply)
-        for future, own in zip(self._futures, parts, strict=True):
-            if not future.done():
-                future.set_result(own)
+        for receiver, own in zip(self._receivers, parts, strict=True):
+            if not receiver.done():
+                receiver.set_result(own)
 
     def _parts(self, reply: Reply) -> Sequence[Reply]:
         self._together.learn(script_is_known=True)
-        if reply == [b"apart"]:
-            return [_APART] * len(self._appends)
+        if reply == APART:
+            return [APART] * len(self._appends)
         outcome, log, tail, attention, unsealed = reply
         parts, end = [], int(tail)
         for append in self._appends:
@@ -145,6 +145,6 @@ class _Joint:
     def set_exception(self, error: BaseException) -> None:
         is_unknown = len(self._appends) > 1 and str(error).startswith(NO_SCRIPT)
         self._together.learn(script_is_known=not is_unknown)
-        for future in self._futures:
-            if not future.done():
-                future.set_exception(error)
+        for receiver in self._receivers:
+            if not receiver.done():
+                receiver.set_exception(error)
