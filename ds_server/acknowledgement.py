@@ -55,6 +55,8 @@ class _Acknowledgement(web.StreamResponse):
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client has left")
         transport.write(wire(self._status, self._lines, request_id(request)))
+        if request.protocol.writing_paused:
+            await request.writer.drain()
         self._eof_sent = True
 
     async def write_eof(self, data: bytes = b"") -> None:

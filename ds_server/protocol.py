@@ -71,8 +71,9 @@ class Protocol(RequestHandler):
 
     @property
     def _is_idle(self) -> bool:
+        """And who does not take his answers waits for them with the framework."""
         is_waiting = self._waiter is not None and not self._waiter.done()
-        return is_waiting and not self._close and not self._force_close
+        return is_waiting and not (self._close or self._force_close or self.writing_paused)
 
     def _set_out(self, request: bytes) -> None:
         """Who shuts the server down waits for what is on its way."""

@@ -52,7 +52,8 @@ def redis() -> Iterator[ExternalRedis]:
 async def served(redis: ExternalRedis, tmp_path: Path) -> AsyncIterator[Served]:
     redis.flush()
     settings = Settings(storage=Storage(data_dir=str(tmp_path)))
-    runner = Runner(build_app(settings, redis.url), handler_cancellation=True, access_log=None)
+    app = build_app(settings, redis.url)
+    runner = Runner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.3)
     await runner.setup()
     listener = socket.create_server(("127.0.0.1", 0))
     server = await asyncio.get_running_loop().create_server(runner.server, sock=listener)
@@ -288,6 +289,26 @@ async def test_an_outcome_that_nobody_knows_is_told_and_not_tried_again(
             break
         await asyncio.sleep(0.01)
     assert (await connection.ask("GET", target)).body in (b"[1,2]", b"[2]")
+
+
+async def test_who_sends_and_never_reads_is_not_listened_to_for_ever(served: Served) -> None:
+    """Answers that nobody takes would fill the server's memory."""
+    async with served.connection() as connection:
+        target = await create(connection)
+        connection.narrow(4096)
+        stuck, sent = served.runner.server, 0
+        assert stuck is not None
+        (protocol,) = stuck.connections
+        piece = request(target, b"1") * 500
+        with contextlib.suppress(TimeoutError):
+            while sent < 200:
+                async with asyncio.timeout(2):
+                    await connection.send(piece)
+                sent += 1
+        assert sent < 200
+        assert protocol.transport is not None
+        assert protocol.transport.get_write_buffer_size() < 256 * 1024
+        connection.break_off()
 
 
 GET = b"GET /v1/stream/a HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -105,6 +105,10 @@ class Connection:
     def close(self) -> None:
         self._writer.close()
 
+    def break_off(self) -> None:
+        """What is not sent yet never will be."""
+        self._writer.transport.abort()
+
     async def _until(self, end: bytes) -> bytes:
         try:
             return await self._reader.readuntil(end)
