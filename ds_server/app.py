@@ -31,6 +31,7 @@ from tiering.hot.connection import Address
 from tiering.hot.pipe import Pipe
 from tiering.hot.subscription import Subscription
 from tiering.objects.counted import CountedStore
+from tiering.objects.probe import insist_on_names
 from tiering.service import Service
 
 
@@ -75,6 +76,7 @@ def _tiers(redis_url: str, is_first: bool) -> Callable[[web.Application], AsyncI
                 await connection.open()
             if is_first:
                 await store.check()
+                await insist_on_names(store, settings.limits.max_name_bytes)
                 await agree(pipes.sealing, store)
             await pipes.insist_on_deployment()
             working = (parts.pressure, parts.sealer, parts.janitor, parts.sweep, parts.recalls)

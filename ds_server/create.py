@@ -10,8 +10,9 @@ from multidict import CIMultiDictProxy
 from cdn import policy
 from ds_server import headers
 from ds_server.body import read_body
-from ds_server.keys import STREAMS
+from ds_server.keys import SETTINGS, STREAMS
 from ds_server.names import source_name, stream_name
+from tiering.cold.keys import segment
 from tiering.errors import Invalid
 from tiering.forks import ForkPlace, Wishes
 from tiering.hot.terms import Created
@@ -29,7 +30,7 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-
 
 
 async def create(request: web.Request) -> web.Response:
-    name = stream_name(request)
+    name = _storable(stream_name(request), request.app[SETTINGS].limits.max_name_bytes)
     place = parse_fork(request.headers)
     if place is None:
         wanted = parse_configuration(request.headers)
@@ -39,6 +40,12 @@ async def create(request: web.Request) -> web.Response:
         wishes, body = parse_wishes(request.headers), await read_body(request)
         created = await request.app[STREAMS].fork(name, place, wishes, partial(encode, body=body))
     return _render(request, created, closed=headers.is_true(request.headers, headers.STREAM_CLOSED))
+
+
+def _storable(name: str, longest: int) -> str:
+    if len(segment(name)) > longest:
+        raise Invalid(f"A stream's name has at most {longest} bytes here, percent-encoded.")
+    return name
 
 
 def _render(request: web.Request, created: Created, *, closed: bool) -> web.Response:

@@ -5,13 +5,12 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 from aiohttp import web
 
+from tiering.cold.keys import LONGEST_NAME
 from tiering.errors import Invalid
 from tiering.membership import BUCKETED, bucket_id, member
 
 ROOT = "/v1/stream/"
 BUCKETS_ROOT = "/ds/"
-# Object stores take keys of 1,024 bytes, and a name must leave room for what stands around it.
-_LONGEST_ENCODED = 800
 
 
 def stream_name(request: web.Request) -> str:
@@ -56,8 +55,8 @@ def _below(root: str, path: str) -> str | None:
 
 def _in_no_bucket(path: str) -> str:
     raw = unquote_to_bytes(path)
-    if not raw or len(quote(raw, safe="")) > _LONGEST_ENCODED:
-        raise Invalid(f"A stream's name has 1 to {_LONGEST_ENCODED} bytes, percent-encoded.")
+    if not raw or len(quote(raw, safe="")) > LONGEST_NAME:
+        raise Invalid(f"A stream's name has 1 to {LONGEST_NAME} bytes, percent-encoded.")
     name = _decoded(raw, "stream's name")
     segments = name.split("/")
     if "\0" in name or "." in segments or ".." in segments:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, field
 
 from ds_server.cpus import usable_cpus
+from tiering.cold.keys import LONGEST_NAME
 
 MiB, GiB = 2**20, 2**30
 
@@ -20,6 +21,9 @@ TailSeconds = Annotated[int, Meta(ge=0, le=10, description="whole seconds from 0
 Bytes = Annotated[int, Meta(ge=1, description="a number of bytes, 1 or more")]
 BodyBytes = Annotated[int, Meta(ge=1, le=256 * MiB, description="a number of bytes, 1 to 256 MiB")]
 OptionalBytes = Annotated[int, Meta(ge=0, description="a number of bytes, 0 for no limit")]
+NameBytes = Annotated[
+    int, Meta(ge=1, le=LONGEST_NAME, description=f"a number of bytes, 1 to {LONGEST_NAME}")
+]
 ChunkBytes = Annotated[int, Meta(ge=1, le=GiB, description="a number of bytes, 1 to 1 GiB")]
 Flag = Annotated[bool, Meta(description="true or false")]
 Urls = Annotated[
@@ -80,6 +84,7 @@ class Limits(Section, frozen=True):
     max_stream_bytes: OptionalBytes = 0
     max_hot_bytes: Bytes = GiB
     max_snapshot_bytes: Bytes = 4 * GiB
+    max_name_bytes: NameBytes = LONGEST_NAME
     body_timeout_secs: Delay = 30.0
 
 

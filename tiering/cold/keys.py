@@ -15,6 +15,10 @@ _SNAPSHOT = re.compile(f"snapshots/([^/]+)/({_NUMBER})_({_NUMBER})-([0-9a-f]{{32
 _MANIFEST = re.compile(f"manifest/([^/]+)/({_NUMBER})")
 
 
+# Object stores take keys of 1,024 bytes, and a name must leave room for what stands around it.
+LONGEST_NAME = 800
+
+
 def segment(name: str) -> str:
     """A stream's name as one path segment."""
     return quote(name, safe="")

@@ -22,6 +22,19 @@ async def probe(store: ObjectStore) -> None:
         raise Refused(f"{store} cannot be used: {reason}") from error
 
 
+async def insist_on_names(store: ObjectStore, longest: int) -> None:
+    """What cannot be named there could never leave the hot tier."""
+    key = f"probe/{uuid.uuid4().hex[:longest]:x<{longest}}/0"
+    try:
+        await store.put_if_absent(key, b"")
+        await store.delete([key])
+    except StreamError as error:
+        raise Refused(
+            f"{store} cannot be used: it does not take names of {longest} bytes ({error}); "
+            "set limits.max_name_bytes to what it takes, 255 for MinIO"
+        ) from error
+
+
 async def _write_twice(store: ObjectStore, key: str) -> None:
     written = await store.put_if_absent(key, b"first")
     overwritten = await store.put_if_absent(key, b"second")
