@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
@@ -121,14 +122,20 @@ class _Errand:
         return False
 
     def set_result(self, reply: Reply) -> None:
-        """What goes wrong here concerns nobody else whose reply came with this one."""
-        try:
-            self._express.settle(self, reply)
-        except Exception:
-            log.exception("an append to %s was not acknowledged", self.name)
-            self.rider.give_up()
+        self._concerning_nobody_else(self._express.settle, self, reply)
 
     def set_exception(self, error: BaseException) -> None:
+        self._concerning_nobody_else(self._fail, error)
+
+    def _concerning_nobody_else(self, do: Callable[..., None], *words: object) -> None:
+        """What goes wrong here must not keep others from their replies."""
+        try:
+            do(*words)
+        except Exception:
+            log.exception("an append to %s was not answered", self.name)
+            self.rider.give_up()
+
+    def _fail(self, error: BaseException) -> None:
         if isinstance(error, hiredis.ReplyError):
             if str(error).startswith(NO_SCRIPT):
                 self.rider.go_back()

@@ -8,14 +8,27 @@ from functools import lru_cache
 from typing import NamedTuple
 
 LONGEST_HEAD = 8000
+_LONGEST_LINE = 1024
 _LONGEST_REMEMBERED = 256
+_MOST_FIELDS = 128
 _END = b"\r\n\r\n"
 
 _REQUEST_LINE = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS) (/[!-~]*) HTTP/1\.1")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t]*)")
+# No byte can belong to two parts of it: what does not match is found out at once.
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([ -~\t]*)")
 _LENGTH = re.compile(r"[0-9]{1,15}")
-# Each of them changes where the request ends, or what becomes of its connection.
-_UNUSUAL = frozenset(("transfer-encoding", "upgrade", "expect", "trailer", "te"))
+# Each of them changes where the request ends, or what becomes of it or of its connection.
+_UNUSUAL = frozenset(
+    (
+        "transfer-encoding",
+        "upgrade",
+        "expect",
+        "trailer",
+        "te",
+        "proxy-connection",
+        "sec-websocket-key1",
+    )
+)
 
 
 class Head(NamedTuple):
@@ -37,8 +50,8 @@ def read_head(data: bytes) -> Head | None:
     if body_at < len(_END):
         return None
     first, *lines = data[: body_at - len(_END)].split(b"\r\n")
-    asked = _asked(first)
-    if asked is None:
+    asked = _asked(first) if len(first) <= _LONGEST_LINE else None
+    if asked is None or len(lines) > _MOST_FIELDS:
         return None
     fields: dict[str, str] = {}
     for line in lines:
@@ -53,7 +66,7 @@ def read_head(data: bytes) -> Head | None:
 
 
 def _is_usual(fields: dict[str, str]) -> bool:
-    if not _UNUSUAL.isdisjoint(fields):
+    if "host" not in fields or not _UNUSUAL.isdisjoint(fields):
         return False
     return fields.get("connection", "keep-alive").lower() == "keep-alive"
 
@@ -66,7 +79,7 @@ def _asked(line: bytes) -> tuple[str, str] | None:
 
 def _parse_field(line: bytes) -> tuple[str, str] | None:
     match = _FIELD.fullmatch(line)
-    return (match[1].decode().lower(), match[2].decode().rstrip(" \t")) if match else None
+    return (match[1].decode().lower(), match[2].decode().strip(" \t")) if match else None
 
 
 _field = lru_cache(maxsize=2048)(_parse_field)

@@ -76,10 +76,10 @@ class Protocol(RequestHandler):
         return is_waiting and not (self._close or self._force_close or self.writing_paused)
 
     def _set_out(self, request: bytes) -> None:
-        """Who shuts the server down waits for what is on its way."""
+        """Who shuts the server down waits for what is on its way; nobody takes it for idle."""
         self._riding = request
         self._request_in_progress = True
-        self._stay_alive()
+        self._keepalive = False
 
     def _come_home(self) -> None:
         self._riding = None

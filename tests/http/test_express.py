@@ -3,19 +3,28 @@
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_parser import HttpRequestParser
+from hypothesis import given
+from hypothesis import strategies as st
 from support.client import JSON, TEXT, unique_name
-from support.connection import Answer, Connection, head
+from support.connection import Answer, Broken, Connection, head
 from support.external_redis import IN_MEMORY, ExternalRedis
 
+from ds_server import express
 from ds_server.app import build_app
 from ds_server.heads import LONGEST_HEAD, read_head
 from ds_server.keys import LEAVING, STREAMS
-from ds_server.protocol import Runner
+from ds_server.problem import answer
+from ds_server.protocol import Protocol, Runner
 from ds_server.settings import Settings, Storage
+from tiering.errors import StreamError
 
 CHANGING = ("date", "x-request-id")
 PRODUCER = {"producer_id": "p", "producer_epoch": 0}
@@ -40,6 +49,14 @@ class Served:
             yield connection
         finally:
             connection.close()
+
+    @property
+    def protocol(self) -> Protocol:
+        """Of the only connection."""
+        assert self.runner.server is not None
+        (protocol,) = self.runner.server.connections
+        assert isinstance(protocol, Protocol)
+        return protocol
 
 
 @pytest.fixture(scope="module")
@@ -291,14 +308,57 @@ async def test_an_outcome_that_nobody_knows_is_told_and_not_tried_again(
     assert (await connection.ask("GET", target)).body in (b"[1,2]", b"[2]")
 
 
+async def test_one_who_cannot_be_told_keeps_no_other_from_being_told(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two wait for Redis when the connection to it breaks."""
+    async with served.connection() as first, served.connection() as second:
+        target = await create(first)
+        await second.ask("GET", target)
+        streams = served.runner.app[STREAMS]
+        start, started, told = streams.start_append, [], []
+
+        def start_and_break(*words: object) -> bool:
+            started.append(start(*words))  # type: ignore[arg-type]
+            if len(started) == 2:
+                streams._tier._writes._drop()
+            return True
+
+        def answer_the_second(error: StreamError) -> web.Response:
+            told.append(error)
+            if len(told) == 1:
+                raise RuntimeError
+            return answer(error)
+
+        monkeypatch.setattr(streams, "start_append", start_and_break)
+        monkeypatch.setattr(express, "answer", answer_the_second)
+        async with asyncio.timeout(5):
+            outcomes = await asyncio.gather(
+                *(one.ask("POST", target, b"1", content_type=JSON) for one in (first, second)),
+                return_exceptions=True,
+            )
+        assert [one.status for one in outcomes if isinstance(one, Answer)] == [503]
+        assert [type(one) for one in outcomes if not isinstance(one, Answer)] == [Broken]
+
+
+async def test_who_waits_for_his_answer_is_not_taken_for_idle(
+    served: Served, redis: ExternalRedis, connection: Connection
+) -> None:
+    target = await create(connection)
+    served.protocol._keepalive_timeout = 0.05
+    served.protocol.keep_alive(True)
+    with redis.client() as client:
+        client.client_pause(500)
+    assert (await connection.ask("POST", target, b"1", content_type=JSON)).status == 204
+    assert await connection.until_closed() == b""
+
+
 async def test_who_sends_and_never_reads_is_not_listened_to_for_ever(served: Served) -> None:
     """Answers that nobody takes would fill the server's memory."""
     async with served.connection() as connection:
         target = await create(connection)
         connection.narrow(4096)
-        stuck, sent = served.runner.server, 0
-        assert stuck is not None
-        (protocol,) = stuck.connections
+        protocol, sent = served.protocol, 0
         piece = request(target, b"1") * 500
         with contextlib.suppress(TimeoutError):
             while sent < 200:
@@ -311,7 +371,7 @@ async def test_who_sends_and_never_reads_is_not_listened_to_for_ever(served: Ser
         connection.break_off()
 
 
-GET = b"GET /v1/stream/a HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET /v1/stream/a HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n"
 
 
 def test_a_plain_head_is_read() -> None:
@@ -336,25 +396,81 @@ def test_a_plain_head_is_read() -> None:
         GET.replace(b"/v1", b"http://x/v1"),
         GET.replace(b"stream/a", b"stream/\xc3\xa4"),
         GET.replace(b"stream/a", b"stream/ a"),
-        GET.replace(b"Host: x", b"Host : x"),
-        GET.replace(b"Host: x", b" Host: x"),
-        GET.replace(b"Host: x", b"Host: x\r\n folded"),
-        GET.replace(b"Host: x", b"Host: x\nA: b"),
-        GET.replace(b"Host: x", b"Host: \x00"),
-        GET.replace(b"Host: x", b"Host: \xff"),
-        GET.replace(b"Host: x", b"Host"),
-        GET.replace(b"Host: x", b"Host: x\r\nhost: y"),
-        GET.replace(b"Host: x", b"Content-Length: 1\r\nContent-Length: 1"),
-        GET.replace(b"Host: x", b"Content-Length: +1"),
-        GET.replace(b"Host: x", b"Content-Length: 1, 1"),
-        GET.replace(b"Host: x", b"Content-Length: "),
-        GET.replace(b"Host: x", b"Transfer-Encoding: chunked"),
-        GET.replace(b"Host: x", b"Connection: close"),
-        GET.replace(b"Host: x", b"Connection: upgrade"),
-        GET.replace(b"Host: x", b"Upgrade: websocket"),
-        GET.replace(b"Host: x", b"Expect: 100-continue"),
-        GET.replace(b"Host: x", b"A: " + b"b" * LONGEST_HEAD),
+        GET.replace(b"A: b", b"A : b"),
+        GET.replace(b"A: b", b" A: b"),
+        GET.replace(b"A: b", b"A: b\r\n folded"),
+        GET.replace(b"A: b", b"A: b\nC: d"),
+        GET.replace(b"A: b", b"A: \x00"),
+        GET.replace(b"A: b", b"A: \xff"),
+        GET.replace(b"A: b", b"A"),
+        GET.replace(b"A: b", b"A: b\r\na: c"),
+        GET.replace(b"A: b", b"Content-Length: 1\r\nContent-Length: 1"),
+        GET.replace(b"A: b", b"Content-Length: +1"),
+        GET.replace(b"A: b", b"Content-Length: 1, 1"),
+        GET.replace(b"A: b", b"Content-Length: "),
+        GET.replace(b"A: b", b"Transfer-Encoding: chunked"),
+        GET.replace(b"A: b", b"Connection: close"),
+        GET.replace(b"A: b", b"Connection: upgrade"),
+        GET.replace(b"A: b", b"Upgrade: websocket"),
+        GET.replace(b"A: b", b"Expect: 100-continue"),
+        GET.replace(b"A: b", b"A: " + b"b" * LONGEST_HEAD),
+        GET.replace(b"Host", b"Most"),
+        GET.replace(b"A: b", b"Proxy-Connection: close"),
+        GET.replace(b"A: b", b"Sec-WebSocket-Key1: x"),
+        GET.replace(b"A: b", b"A: b" + b"".join(b"\r\nA%d: b" % n for n in range(128))),
+        GET.replace(b"stream/a", b"stream/" + b"a" * 2000),
     ],
 )
 def test_a_head_that_could_be_read_in_another_way_is_left_to_the_framework(data: bytes) -> None:
     assert read_head(data) is None
+
+
+FRAMING = ["Content-Length", "Transfer-Encoding", "Connection", "Proxy-Connection", "Upgrade"]
+OTHERS = ["Host", "Keep-Alive", "HTTP2-Settings", "Sec-WebSocket-Key1", "X!#$%&'*+.^_`|~"]
+NUMBERS = ["0", "3", "03", "3 ", "3\t", "\t3", "+3", "3,3", "3\r"]
+WORDS = ["", "a\tb", "\x00", "\x7f", "keep-alive", "close", "keep-alive, close", "upgrade", "h2c"]
+NAMES = st.sampled_from(FRAMING) | st.sampled_from(OTHERS)
+VALUES = st.sampled_from(NUMBERS) | st.sampled_from(WORDS)
+COLONS = st.sampled_from([": ", ":", ":\t", ": ", ": ", " :"])
+ENDS = st.sampled_from(["\r\n"] * 8 + ["\n", "\r\n "])
+LINES = st.builds("{}{}{}{}".format, NAMES, COLONS, VALUES, ENDS)
+TARGETS = st.sampled_from(["/", "/v1/stream/a", "/a?b#c", "//a", "/%zz", '/"<[{|\\^`', "*", "/a b"])
+
+
+@given(
+    method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "CONNECT"]),
+    target=TARGETS,
+    lines=st.lists(LINES, max_size=4).map("".join),
+    body=st.text("\r\n aG", max_size=5),
+)
+async def test_a_head_is_read_as_the_framework_reads_it(
+    method: str, target: str, lines: str, body: str
+) -> None:
+    """What comes after it is, for both, another request."""
+    data = f"{method} {target} HTTP/1.1\r\nHost: x\r\n{lines}\r\n{body}zzz".encode()
+    found = read_head(data)
+    if found is None:
+        return
+    loop = asyncio.get_running_loop()
+    parser = HttpRequestParser(BaseProtocol(loop), loop, 2**16)
+    [(message, payload)], is_upgraded, _ = parser.feed_data(data[: found.end])
+    assert (message.method, message.path) == (found.method, found.target)
+    assert {name.lower(): value for name, value in message.headers.items()} == found.fields
+    assert (message.should_close, message.upgrade, is_upgraded) == (False, False, False)
+    assert payload.is_eof()
+    [(message, _)], _, _ = parser.feed_data(GET)
+    assert message.path == "/v1/stream/a"
+
+
+def test_a_head_takes_no_time_to_speak_of() -> None:
+    data = GET.replace(b"x", b" " * (LONGEST_HEAD - 100) + b"\x01")
+    began = time.process_time()
+    for _ in range(10):
+        assert read_head(data) is None
+    assert time.process_time() - began < 0.1
+
+
+async def test_a_request_without_a_host_is_refused(connection: Connection) -> None:
+    target = await create(connection)
+    await connection.send(request(target, b"1").replace(b"host", b"most"))
+    assert (await connection.until_closed()).startswith(b"HTTP/1.0 400 ")
