@@ -27,7 +27,7 @@ from ds_server.metrics import ERRORS, TALLY
 from ds_server.names import name_of
 from ds_server.problem import answer
 from ds_server.request_id import chosen_id
-from tiering.errors import StreamError
+from tiering.errors import StreamError, Unavailable
 from tiering.hot.connection import Reply
 from tiering.hot.pipe import NO_SCRIPT, translated
 from tiering.hot.terms import Append, Appended
@@ -45,8 +45,9 @@ class Rider(Protocol):
     def arrive(self, wire: bytes, *, is_last: bool) -> None:
         """This is the answer, and maybe the last one on this connection."""
 
-    def go_back(self) -> None:
-        """Nothing has come of it: the request is to be handled in the ordinary way."""
+    def go_back(self) -> bool:
+        """Nothing has come of it: the request is to be handled in the ordinary way. False: nobody
+        is there any more who could, and the connection waits for an answer."""
 
     def give_up(self) -> None:
         """There is no answer."""
@@ -78,7 +79,7 @@ class Express:
     def settle(self, errand: "_Errand", reply: Reply) -> None:
         settled = self._app[STREAMS].settle(errand.name, errand.append, reply)
         if settled is None:
-            errand.rider.go_back()
+            errand.go_back()
             return
         done, pause_secs = settled
         if pause_secs:
@@ -138,7 +139,7 @@ class _Errand:
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, hiredis.ReplyError):
             if str(error).startswith(NO_SCRIPT):
-                self.rider.go_back()
+                self.go_back()
                 return
             error = translated(error)
         if isinstance(error, StreamError):
@@ -146,13 +147,17 @@ class _Errand:
         else:
             self.rider.give_up()
 
+    def go_back(self) -> None:
+        if not self.rider.go_back():
+            self._refuse(Unavailable("The server is about to leave."))
+
     def acknowledge(self, done: Appended) -> None:
         TALLY.appended(0 if done.duplicate else self._size, time.perf_counter() - self._began)
         status, lines = acknowledged(done, self.append)
         self._express.deliver(self, status.value, lines)
 
     def _refuse(self, error: StreamError) -> None:
-        """The outcome is unknown: trying again, in whatever way, is the client's decision."""
+        """If the outcome is unknown, trying again, in whatever way, is the client's decision."""
         ERRORS.labels(type(error).__name__).inc()
         problem = answer(error)
         assert isinstance(problem.body, bytes)

@@ -98,13 +98,15 @@ class Protocol(RequestHandler):
         self._stay_alive()
         self._go_on()
 
-    def go_back(self) -> None:
-        request = self._riding
+    def go_back(self) -> bool:
+        request, is_connected = self._riding, self.transport is not None
+        if is_connected and (self._close or self._force_close):
+            return False
         self._come_home()
-        if self.transport is None or request is None:
-            return
-        super().data_received(request)
-        self._go_on()
+        if is_connected and request is not None:
+            super().data_received(request)
+            self._go_on()
+        return True
 
     def give_up(self) -> None:
         self._come_home()

@@ -279,6 +279,24 @@ async def test_what_is_under_way_when_the_server_leaves_is_answered_and_the_conn
     assert await connection.until_closed() == b""
 
 
+async def test_who_comes_back_when_the_framework_has_left_is_answered(
+    served: Served, redis: ExternalRedis, connection: Connection
+) -> None:
+    await create(connection)
+    with redis.client() as client:
+        client.client_pause(300)
+    await connection.send(request(path("nowhere"), b"1"))
+    while served.protocol._riding is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert served.runner.server is not None
+    served.runner.server.pre_shutdown()
+    leaving = asyncio.create_task(served.runner.server.shutdown(5))
+    answer = await connection.answer()
+    assert (answer.status, answer["retry-after"]) == (503, "1")
+    assert await connection.until_closed() == b""
+    await leaving
+
+
 async def test_an_outcome_that_nobody_knows_is_told_and_not_tried_again(
     served: Served, connection: Connection
 ) -> None:
