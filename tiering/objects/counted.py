@@ -28,6 +28,9 @@ class CountedStore:
     ) -> None:
         """The store itself belongs to whoever opened it."""
 
+    def __str__(self) -> str:
+        return str(self._store)
+
     async def check(self) -> None:
         await self._store.check()
 
