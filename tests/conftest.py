@@ -1,9 +1,36 @@
-"""No test disappears quietly: a skip that does not come from support.needs is a failure."""
+"""No test disappears quietly: a skip that does not come from support.needs is a failure. And who
+runs where: each module on one worker, and all that share the one Spark on one."""
 
 from collections.abc import Generator
+from pathlib import PurePosixPath
 
 import pytest
 from support.needs import Lacking
+from xdist.scheduler import LoadScopeScheduling
+
+SPARK = "tests/spark_jobs"
+"""Whoever lies in a folder below has processes of its own, or needs no Spark."""
+
+
+def shares_spark(nodeid: str) -> bool:
+    return str(PurePosixPath(nodeid.partition("::")[0]).parent) == SPARK
+
+
+class OneSpark(LoadScopeScheduling):
+    """`--dist=loadscope` with one scope for all that share Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if shares_spark(nodeid) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneSpark | None:
+    return OneSpark(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest row begins first."""
+    items.sort(key=lambda item: not shares_spark(item.nodeid))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from support import object_servers
 from support.needs import lack, need
+from support.object_servers import ObjectServer
+from support.quick_java import OPTIONS
 
 from spark import register
-
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that starts sooner and will not live long."""
 
 TWICE = "local[2,2]"
 """Two tasks at once, and each is tried twice, as clusters do; `local[2]` would try them once."""
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    need_java()
+def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
@@ -28,7 +27,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .appName("ds-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", QUICK)
+        .config("spark.driver.extraJavaOptions", OPTIONS)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(folder))
@@ -42,13 +41,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def need_java() -> None:
+@pytest.fixture(scope="session")
+def java() -> None:
     """Where Spark looks for it: JAVA_HOME before the PATH."""
     home = os.environ.get("JAVA_HOME")
     if home is None:
         need("java")
     elif not (Path(home) / "bin" / "java").exists():
         lack(f"JAVA_HOME is {home}, and there is no Java in it")
+
+
+@pytest.fixture(scope="session")
+def seaweedfs() -> Iterator[ObjectServer]:
+    """One for all tests: it takes three seconds to end. Each has a prefix of its own there."""
+    with object_servers.seaweedfs() as store:
+        yield store
 
 
 @pytest.fixture(autouse=True)

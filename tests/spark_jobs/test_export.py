@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.exported import Row, by_duckdb, by_spark, days_in, files_in
+from support.object_servers import ObjectServer
 from support.redated import redate
 from support.repairs import (
     NEVER,
@@ -22,6 +23,7 @@ from support.repairs import (
     sweep,
 )
 from support.server import RunningServer
+from support.small_disk import small_disk
 from support.spark_world import JSON, TEXT, World
 from support.wire import Wire
 
@@ -33,7 +35,8 @@ from spark.export.summary import Summary, report
 from spark.export.workforce import Executors, Workforce
 from spark.export.writing import Numbered, Result, Setting
 from spark.options import Bucket
-from tiering.errors import Refused
+from tiering.errors import Refused, Unavailable
+from tiering.objects.open import Credentials
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -325,3 +328,35 @@ def test_pieces_that_are_replaced_under_it_are_found_in_their_new_place(
     assert summary.bytes == sum(len(row["payload"]) for row in by_duckdb(to)) <= dry.bytes
     merged = [row for row in by_duckdb(to) if row["stream"] == "merged"]
     assert merged == world.rows()
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing_and_passes(
+    seaweedfs: ObjectServer, spark: SparkSession
+) -> None:
+    settings = seaweedfs.settings("full-disk")
+    with RunningServer(env=NEVER | settings) as server, Wire(server.url) as wire:
+        world = World(wire, seed=2)
+        for name, content_type in (("a/json", JSON), ("b", TEXT)):
+            world.create(content_type, name)
+            for _ in range(5):
+                world.append(name)
+        seal_all(server)
+        expected = world.rows()
+    bucket = Bucket(
+        settings["DS_OBJECTS__URL"],
+        settings["DS_OBJECTS__ENDPOINT"],
+        "us-east-1",
+        Credentials(settings["AWS_ACCESS_KEY_ID"], settings["AWS_SECRET_ACCESS_KEY"]),
+    )
+    with small_disk(2) as disk:
+        to = disk.path / "exported"
+        wish = Wish(bucket, Directory(to))
+        to.mkdir()
+        (to / "_export").mkdir()
+        disk.fill()
+        with pytest.raises(Unavailable, match="No space left"):
+            export(wish, lambda: Executors(spark))
+        assert list(to.rglob("*.parquet")) == []
+        disk.empty()
+        assert export(wish, lambda: Executors(spark)).rows == len(expected)
+        assert by_duckdb(to) == expected

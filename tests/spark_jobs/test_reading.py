@@ -1,18 +1,16 @@
 """What Spark shows of a bucket is what the HTTP surface returns, message for message."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from support import object_servers
 from support.model import token
+from support.object_servers import ObjectServer
 from support.repairs import (
     NEVER,
     fsck,
@@ -38,36 +36,34 @@ CHUNK = 256
 AT_ONCE = {"DS_TIERING__DELETE_GRACE_SECS": "0"}
 
 Read = Callable[..., DataFrame]
-Place = Callable[[], AbstractContextManager[tuple[RunningServer, dict[str, str]]]]
-
-
-@contextlib.contextmanager
-def on_a_directory() -> Iterator[tuple[RunningServer, dict[str, str]]]:
-    """What is not needed any more goes at once."""
-    with RunningServer(chunk_bytes=CHUNK, env=NEVER | AT_ONCE) as server:
-        yield server, {"url": str(objects_of(server))}
-
-
-@contextlib.contextmanager
-def on_seaweedfs() -> Iterator[tuple[RunningServer, dict[str, str]]]:
-    """What was replaced stays beside what replaced it."""
-    with object_servers.seaweedfs() as store:
-        settings = NEVER | store.settings("spark")
-        options = {
-            "url": settings["DS_OBJECTS__URL"],
-            "endpoint": store.endpoint,
-            "region": "us-east-1",
-            "accessKeyId": store.environment["AWS_ACCESS_KEY_ID"],
-            "secretAccessKey": store.environment["AWS_SECRET_ACCESS_KEY"],
-        }
-        with RunningServer(chunk_bytes=CHUNK, env=settings) as server:
-            yield server, options
+Place = tuple[RunningServer, dict[str, str]]
 
 
 @pytest.fixture
 def server() -> Iterator[RunningServer]:
-    with on_a_directory() as (running, _):
+    """What is not needed any more goes at once."""
+    with RunningServer(chunk_bytes=CHUNK, env=NEVER | AT_ONCE) as running:
         yield running
+
+
+@pytest.fixture
+def on_a_directory(server: RunningServer) -> Place:
+    return server, {"url": str(objects_of(server))}
+
+
+@pytest.fixture
+def on_seaweedfs(seaweedfs: ObjectServer) -> Iterator[Place]:
+    """What was replaced stays beside what replaced it."""
+    settings = NEVER | seaweedfs.settings("reading")
+    options = {
+        "url": settings["DS_OBJECTS__URL"],
+        "endpoint": seaweedfs.endpoint,
+        "region": "us-east-1",
+        "accessKeyId": seaweedfs.environment["AWS_ACCESS_KEY_ID"],
+        "secretAccessKey": seaweedfs.environment["AWS_SECRET_ACCESS_KEY"],
+    }
+    with RunningServer(chunk_bytes=CHUNK, env=settings) as server:
+        yield server, options
 
 
 @pytest.fixture
@@ -100,17 +96,14 @@ def times_out_of(found: list[dict[str, Any]]) -> list[int | None]:
     return [time and round(time.timestamp() * 1000) for time in times]
 
 
-@pytest.mark.parametrize("place", [on_a_directory, on_seaweedfs])
+@pytest.mark.parametrize("place", ["on_a_directory", "on_seaweedfs"])
 def test_fifty_random_streams_are_seen_as_http_shows_them(
-    place: Place, spark: SparkSession
+    place: str, request: pytest.FixtureRequest, spark: SparkSession
 ) -> None:
     """In chunks and parts, in buckets and outside, some forks of others, some of those deleted
     since; with snapshots that stand for what is not retained; before and after compactions."""
-    with (
-        place() as (server, options),
-        Wire(server.url) as wire,
-        Wire(server.url, root="/ds/") as buckets,
-    ):
+    server, options = request.getfixturevalue(place)
+    with Wire(server.url) as wire, Wire(server.url, root="/ds/") as buckets:
         world = World(wire, seed=50, buckets=buckets)
         world.populate(25)
         seal_all(server)

@@ -1,16 +1,15 @@
-"""`ds-spark snapshot`: its job on the Spark of the tests, and the command as cron runs it."""
+"""`ds-spark snapshot`: its job on the Spark of the tests."""
 
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.bootstrapped import START, fold
+from support.ds_spark import ask
 from support.repairs import keys_in, objects_of, seal_all
 from support.server import RunningServer, wait_until
-from support.snapshots import BUCKET, JSON, Streams, ask, command, line_of, rule, run
+from support.snapshots import BUCKET, ENV, JSON, LIMIT, Streams, change, line_of, rule, run
 
 from spark.rules import Rule
 from spark.snapshot_report import report
@@ -18,50 +17,11 @@ from spark.snapshot_summary import Progress, Summary
 
 pytestmark = pytest.mark.timeout(240)
 
-LIMIT = 100_000
-ENV = {
-    "DS_TIERING__SEAL_AGE_SECS": "86400",
-    "DS_TIERING__DELETE_GRACE_SECS": "0",
-    "DS_TIERING__SWEEP_SECS": "1",
-    "DS_LIMITS__MAX_SNAPSHOT_BYTES": str(LIMIT),
-}
 RULES = [
     rule("last-by-key", "last*", key="/id", tombstone="/gone"),
     rule("concat", "all*"),
     rule("state"),
 ]
-USERS_FOLDS = """
-import hashlib
-
-def chained(previous, messages):
-    state = previous or hashlib.sha256().digest()
-    for message in messages:
-        state = hashlib.sha256(state + hashlib.sha256(message).digest()).digest()
-    yield state[:5]
-    yield state[5:]
-
-def broken(previous, messages):
-    raise ValueError(next(messages))
-"""
-FILE = """
-[[rule]]
-stream = "chained"
-fold = "folds:chained"
-content_type = "application/x-digest"
-
-[[rule]]
-stream = "broken"
-fold = "folds:broken"
-
-[[rule]]
-stream = "few-bad"
-fold = "state"
-max_bad = 4
-
-[[rule]]
-fold = "state"
-bytes = "1KiB"
-"""
 
 
 @pytest.fixture
@@ -74,15 +34,6 @@ def server() -> Iterator[RunningServer]:
 def streams(server: RunningServer) -> Iterator[Streams]:
     with Streams(server) as streams:
         yield streams
-
-
-def change(key: str, value: object, operation: str = "upsert") -> bytes:
-    message = {"type": "t", "key": key, "value": value, "headers": {"operation": operation}}
-    return json.dumps(message).encode()
-
-
-def body(streams: Streams, name: str) -> bytes:
-    return streams.snapshot(name).body
 
 
 def is_quiet(server: RunningServer, rules: list[Rule] = RULES) -> bool:
@@ -125,13 +76,13 @@ def test_each_fold_goes_on_where_its_snapshot_ends(
     line = line_of(summary, "state")
     assert (line.messages, line.keys, line.bad) == (101, 8, 0)
     assert line.bytes_after == len(bootstrap.snapshot.body) < line.bytes_before
-    assert body(streams, "last") == (
+    assert streams.body("last") == (
         b'[\n{"id":0, "n":195},\n{"id":1, "n":196},\n{"id":2, "n":197},\n{"id":4, "n":199},\n'
         b'{"id":"\\u00e9","n":1},\n{"id":"x","gone":false,"e":1e400}\n]'
     )
-    assert body(streams, "last-empty") == b"[\n]"
-    assert body(streams, "all-json") == b"[%b]" % b",".join(streams.written["all-json"])
-    assert body(streams, "all-bytes") == b"".join(streams.written["all-bytes"])
+    assert streams.body("last-empty") == b"[\n]"
+    assert streams.body("all-json") == b"[%b]" % b",".join(streams.written["all-json"])
+    assert streams.body("all-bytes") == b"".join(streams.written["all-bytes"])
     types = [streams.snapshot(name)["Content-Type"] for name in ("last", "all-bytes")]
     assert types == [
         'application/json; fold=last-by-key; key="/id"; tombstone="/gone=true"',
@@ -162,9 +113,9 @@ def test_what_others_did_meanwhile_is_told_and_stops_nobody(
     summary = run(server, spark, watch=interfere)
     assert outcomes(summary) == {name: name for name in names}
     assert summary.is_broken
-    assert body(streams, "another") == b"mine"
-    assert body(streams, "newer") == b"newer"
-    assert b'"xxx"' in body(streams, "published")
+    assert streams.body("another") == b"mine"
+    assert streams.body("newer") == b"newer"
+    assert b'"xxx"' in streams.body("published")
     assert streams.ask("GET", "too-large/snapshot").status == 404
     text = report(summary)
     assert "1: a newer snapshot is in force" in text
@@ -237,79 +188,6 @@ def damage(key: str, server: RunningServer) -> None:
     path.write_bytes(path.read_bytes().replace(b"x", b"y", 1))
 
 
-def test_a_run_of_cron_does_what_is_due_by_its_rules(
-    server: RunningServer, streams: Streams, tmp_path: Path
-) -> None:
-    streams.create("chained", "text/plain")
-    streams.append("chained", b"a", b"b", b"c")
-    streams.create("broken")
-    streams.append("broken", b'"why not"')
-    streams.create("few-bad", "text/plain")
-    bad = (b"[1]", b"no JSON", b"\xff\xfe", b'{"type":"t","headers":{"operation":"insert"}}')
-    streams.append("few-bad", change("k", 1), *bad)
-    streams.create("many-bad")
-    streams.append("many-bad", change("k", "x" * 2000), b'{"type":"t","key":7}')
-    streams.create("large")
-    streams.append("large", change("k", "x" * 2000))
-    streams.create("small")
-    streams.append("small", change("k", "x"))
-    seal_all(server)
-    (server.home / "folds.py").write_text(USERS_FOLDS)
-    (server.home / "rules.toml").write_text(FILE)
-    dry = command(server, "--retain", "rules.toml", "--dry-run")
-    assert dry.returncode == 0, dry.stderr
-    assert "due: 5 of 6 streams" in dry.stdout
-    streams.wire.close()
-    done = command(server, "--retain", "rules.toml", "--json", "--master", "local[2]")
-    assert done.returncode == 3, done.stderr
-    lines = {line["stream"].split("/")[-1]: line for line in json.loads(done.stdout)["lines"]}
-    assert {name: line["outcome"] for name, line in lines.items()} == {
-        "chained": "published",
-        "broken": "failed",
-        "few-bad": "published",
-        "many-bad": "bad",
-        "large": "published",
-    }
-    assert body(streams, "chained") == fold(streams.written["chained"], START)
-    assert streams.snapshot("chained")["Content-Type"] == (
-        'application/x-digest; fold="folds:chained"'
-    )
-    assert lines["few-bad"]["bad"] == 4
-    assert [one["beginning"] for one in lines["few-bad"]["samples"]] == ["[1]", "no JSON", "��"]
-    assert lines["many-bad"]["samples"][0]["reason"] == "Expected `str`, got `int` - at `$.key`"
-    assert "ValueError: b'\"why not\"'" in lines["broken"]["reason"]
-    assert "ds-spark: folding" in done.stderr
-    assert streams.ask("GET", "many-bad/snapshot").status == 404
-
-
-def test_what_cannot_be_asked_or_reached_is_one_line(
-    server: RunningServer, streams: Streams, tmp_path: Path
-) -> None:
-    streams.create("s")
-    streams.append("s", change("k", 1))
-    seal_all(server)
-    rules = tmp_path / "rules.toml"
-    rules.write_text('[[rule]]\nfold = "state"\nevry = "1h"\n')
-    refusals = [
-        (2, ["--retain", str(rules)], "unknown field `evry`"),
-        (2, ["--fold", "sum"], "no fold"),
-        (2, ["--fold", "nowhere:at_all"], "cannot be loaded"),
-        (2, ["--fold", "last-by-key"], "JSON pointer"),
-        (1, ["--fold", "state", "--server", "http://127.0.0.1:1"], "does not answer"),
-        (1, ["--fold", "state", "--server", "127.0.0.1"], "is no server"),
-        (1, ["--fold", "state", "--objects", f"file://{tmp_path}"], "holds no streams"),
-    ]
-    for code, arguments, reason in refusals:
-        found, said = ask(server, *arguments)
-        assert (found, len(said.splitlines())) == (code, 1), said
-        assert reason in said
-    code, said = ask(server, "--fold", "state", "--stream", "nobody")
-    assert (code, said.split(" in ")[0]) == (
-        0,
-        "published snapshots of 0 of 0 streams",
-    )
-
-
 def test_streams_outside_of_buckets_have_no_snapshots_and_forks_have_their_sources(
     server: RunningServer, streams: Streams, spark: SparkSession
 ) -> None:
@@ -325,12 +203,12 @@ def test_streams_outside_of_buckets_have_no_snapshots_and_forks_have_their_sourc
     wait_until(lambda: is_quiet(server) is False, what="the manifest of the fork")
     summary = run(server, spark, stream="fork")
     assert line_of(summary, "fork").keys == 30
-    _, *changes, _ = json.loads(body(streams, "fork"))
+    _, *changes, _ = json.loads(streams.body("fork"))
     assert [one["value"] for one in changes] == [*range(1, 30), "fork's"]
     streams.wire.root = "/v1/stream/"
     assert streams.wire.ask("PUT", "plain", content_type=JSON).status == 201
     assert streams.wire.ask("POST", "plain", b"[1]", content_type=JSON).status == 204
     seal_all(server)
-    code, said = ask(server, "--fold", "state", "--stream", "plain")
+    code, _, said = ask(server, "snapshot", "--fold", "state", "--stream", "plain")
     assert code == 1
     assert "'plain' is in no bucket" in said

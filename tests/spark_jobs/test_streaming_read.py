@@ -1,27 +1,21 @@
 """What `readStream` gives a sink is what HTTP shows, each message once, whatever happens."""
 
 import asyncio
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
-from support import object_servers
-from support.following import COMPARED, Following, Row
+from support.following import Following, Row
 from support.model import token
 from support.repairs import NEVER, lose_and_recover, objects_of, seal_all, sweep
 from support.server import RunningServer
 from support.spark_world import BUCKETED, JSON, TEXT, World
 from support.wire import Wire
 
-from spark.batches import COLUMNS
 from spark.compact import compact
 from spark.deployment import Deployment
-from spark.follow_options import FollowOptions
-from spark.following import FollowingReader
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -197,53 +191,3 @@ def test_what_a_query_missed_is_an_error_unless_it_may_be_missed(
 def test_options_that_cannot_be_are_refused_by_the_query(following: Following) -> None:
     with pytest.raises(StreamingQueryException, match="readStream has no option includeTail"):
         following.run(includeTail="true")
-
-
-def test_a_bucket_of_s3_is_followed_as_a_directory_is() -> None:
-    """By the reader alone, as Spark asks it."""
-    with object_servers.seaweedfs() as store:
-        settings = NEVER | store.settings("spark")
-        options = {
-            "url": settings["DS_OBJECTS__URL"],
-            "endpoint": store.endpoint,
-            "region": "us-east-1",
-            "accessKeyId": store.environment["AWS_ACCESS_KEY_ID"],
-            "secretAccessKey": store.environment["AWS_SECRET_ACCESS_KEY"],
-            "maxBytesPerTrigger": "900",
-        }
-        with RunningServer(chunk_bytes=CHUNK, env=settings) as server, Wire(server.url) as wire:
-            world = World(wire, seed=61)
-            with contextlib.closing(Asked(options)) as asked:
-                for _ in range(2):
-                    world.populate(6)
-                    world.grow()
-                    seal_all(server)
-                    asked.read_all()
-                    assert asked.rows() == world.rows()
-                assert asked.batches > 4
-
-
-class Asked:
-    """A reader that is asked for everything there is, batch by batch."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        schema = StructType([StructField(name, COLUMNS[name]) for name in COMPARED])
-        self._reader = FollowingReader(FollowOptions.parse(options), schema)
-        self._at = self._reader.initialOffset()
-        self._rows: list[Row] = []
-        self.batches = 0
-
-    def read_all(self) -> None:
-        limit = self._reader.getDefaultReadLimit()
-        while (end := self._reader.latestOffset(self._at, limit)) != self._at:
-            for partition in self._reader.partitions(self._at, end):
-                for batch in self._reader.read(partition):
-                    self._rows += batch.to_pylist()
-            self._at = end
-            self.batches += 1
-
-    def close(self) -> None:
-        self._reader.stop()
-
-    def rows(self) -> list[Row]:
-        return sorted(self._rows, key=lambda row: (row["stream"], row["position"]))

@@ -1,21 +1,14 @@
-"""`ds-spark snapshot` on the Spark of the tests, and streams of a bucket to try it on."""
+"""The job of `ds-spark snapshot` on the Spark of the tests, and streams to try it on."""
 
-import contextlib
-import io
-import os
-import subprocess
-import sys
+import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
-from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 from support.bootstrapped import Bootstrap, parse
 from support.server import RunningServer
 from support.wire import Answer, Wire
 
-from spark import cli
 from spark.deployment import bucket_of
 from spark.due import Wanted
 from spark.folds import Fold
@@ -25,9 +18,18 @@ from spark.snapshot_summary import Line, Summary
 
 BUCKET = "the-bucket"
 JSON = "application/json"
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For a Java that starts sooner and will not live long."""
-COMMAND = Path(sys.executable).parent / "ds-spark"
+LIMIT = 100_000
+ENV = {
+    "DS_TIERING__SEAL_AGE_SECS": "86400",
+    "DS_TIERING__DELETE_GRACE_SECS": "0",
+    "DS_TIERING__SWEEP_SECS": "1",
+    "DS_LIMITS__MAX_SNAPSHOT_BYTES": str(LIMIT),
+}
+
+
+def change(key: str, value: object, operation: str = "upsert") -> bytes:
+    message = {"type": "t", "key": key, "value": value, "headers": {"operation": operation}}
+    return json.dumps(message).encode()
 
 
 def rule(fold: str = "state", stream: str = "*", max_bad: int = 0, **more: str) -> Rule:
@@ -50,28 +52,6 @@ def run(
     bucket = bucket_of({"data_dir": str(server.data_dir)}, {})
     wanted = Wanted(rules, BUCKET, stream)
     return snapshot(bucket, more.pop("url", server.url), wanted, session, **more)
-
-
-def command(server: RunningServer, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [COMMAND, "snapshot", *arguments],
-        env=server.environment | QUICK,
-        cwd=server.home,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-
-
-def ask(server: RunningServer, *arguments: str) -> tuple[int, str]:
-    """The same without a process of its own, where no Spark is started."""
-    printed = io.StringIO()
-    with (
-        patch.dict(os.environ, server.environment, clear=True),
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(printed),
-    ):
-        return cli.main(["snapshot", *arguments]), printed.getvalue()
 
 
 def line_of(summary: Summary, stream: str) -> Line:
@@ -108,6 +88,9 @@ class Streams:
         assert answer.status == 307, answer.body
         place = (answer["Location"] or "").rpartition("/")[2]
         return self.ask("GET", f"{name}/snapshot/{place}")
+
+    def body(self, name: str) -> bytes:
+        return self.snapshot(name).body
 
     def ask(self, method: str, name: str, body: bytes | None = None, **headers: str) -> Answer:
         return self.wire.ask(method, f"{BUCKET}/{name}", body, **headers)

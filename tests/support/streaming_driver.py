@@ -1,9 +1,10 @@
 """A driver with two queries over the same streams: into Parquet files, and into another stream.
 
-`python -m support.streaming_driver BUCKET SERVER FOLDER go|finish`: either until it is killed, or
-until everything that is sealed by now was read.
+`python -m support.streaming_driver DATA_DIR SERVER FOLDER go|compact|finish`: either until it is
+killed, perhaps after a compaction, or until everything that is sealed by now was read.
 """
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark import register
+from spark.compact import compact
+from spark.deployment import Deployment
 
 MOST_BYTES = "8192"
 FILES, STREAM = "files", "stream"
@@ -58,9 +61,12 @@ def started(writer: DataStreamWriter, checkpoint: Path, mode: str) -> StreamingQ
     return (writer.trigger(availableNow=True) if mode == "finish" else writer).start()
 
 
-def main(bucket: str, server: str, place: str, mode: str) -> None:
-    folder = Path(place)
+def main(data_dir: str, server: str, place: str, mode: str) -> None:
+    folder, bucket = Path(place), str(Path(data_dir) / "objects")
     spark = session(folder)
+    if mode == "compact":
+        deployment = Deployment.parse({"data_dir": data_dir}, {})
+        print(asyncio.run(compact(deployment, lambda: spark)), flush=True)
     files = into_files(followed(spark, bucket, SOURCES), folder)
     stream = into_a_stream(followed(spark, bucket, JSON_SOURCES), server)
     work = [(files, folder / FILES), (stream, folder / STREAM)]

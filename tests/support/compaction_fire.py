@@ -6,18 +6,18 @@ import asyncio
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 from support import trial
 from support.client import JSON, Stream, eventually, unique_name
+from support.ds_spark import COMMAND
 from support.load import Load
 from support.producers import patient_session
+from support.quick_java import QUICK
 from support.repairs import keys_in
 from support.server import RunningServer, wait_until
 
@@ -37,11 +37,9 @@ FIRE = {
     "DS_TIERING__SWEEP_SECS": "1",
     "DS_CACHE__CHUNK_BYTES": str(CHUNK_BYTES),
 }
-COMMAND = Path(sys.executable).parent / "ds-spark"
 START_SECS = 300
 FIRE_SECS = 2 * trial.FAULT_SECS
 PAUSE_SECS = 0.5
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 HOUR_MS = 3_600_000
 
 
@@ -134,10 +132,7 @@ class Fire:
         self.deleted += 1
 
 
-@pytest.mark.timeout(FIRE_SECS + trial.TIMEOUT_SECS + START_SECS)
-async def test_nobody_notices_two_compactions_and_the_deaths_of_others(
-    spark: SparkSession,
-) -> None:
+async def nobody_notices(spark: SparkSession) -> None:
     chance = random.Random()
     async with trial.server(FIRE, chunk_bytes=CHUNK_BYTES) as server:
         fire = Fire(server, spark)

@@ -9,16 +9,17 @@ from contextlib import suppress
 from functools import partial
 
 import aiohttp
-import pytest
 from pyspark.sql import SparkSession
 from support import trial
 from support.client import JSON, Stream, eventually, unique_name
 from support.crowd import FIRE, Scene, State, apply, play
+from support.ds_spark import COMMAND
 from support.holding_proxy import HoldingProxy
 from support.producers import patient_session
+from support.quick_java import QUICK
 from support.repairs import keys_in
 from support.server import RunningServer
-from support.snapshots import COMMAND, QUICK, rule
+from support.snapshots import rule
 from support.steady_writer import LANES
 
 from spark.compact import compact
@@ -167,10 +168,7 @@ async def in_force(stream: Stream) -> tuple[str, bytes]:
     return offset, answer.body
 
 
-@pytest.mark.timeout(FIRE_SECS + 2 * START_SECS)
-async def test_nobody_notices_snapshots_compactions_and_the_death_of_one(
-    spark: SparkSession,
-) -> None:
+async def nobody_notices(spark: SparkSession) -> None:
     async with trial.server(FIRE | SWEEPING, chunk_bytes=CHUNK_BYTES) as server:
         fire = Fire(server, spark)
         await play(server, fire.publish, fire.burn, fold=fold, may_break=True, clients=CLIENTS)

@@ -1,7 +1,6 @@
 """Queries that read streams and write files and streams are killed five times, in the midst of
 their work: every message is in both sinks once."""
 
-import asyncio
 import itertools
 import json
 import os
@@ -12,25 +11,22 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from pyspark.sql import SparkSession
 from support import streaming_driver as driver
 from support.following import parquet_rows
 from support.process_session import ProcessSession, python
-from support.repairs import objects_of, seal_all
+from support.quick_java import QUICK
+from support.repairs import seal_all
 from support.server import RunningServer, wait_until
 from support.wire import Wire
 
-from spark.compact import compact
-from spark.deployment import Deployment
-
 KILLS = 5
+COMPACTED = (2, 4)
 START_SECS = 600
 LONGEST_PAUSE_SECS = 2.0
 HURRIED_APPENDS = 400
 TESTS = Path(driver.__file__).parents[1]
 SETTINGS = {"DS_TIERING__SEAL_AGE_SECS": "0.5", "DS_TIERING__SWEEP_SECS": "2"}
 SPARKS_OWN = "java.io.OptionalDataException"
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 TYPES = {
     "source/json-1": "application/json",
     "source/json-2": "application/json",
@@ -90,18 +86,18 @@ class Driver:
         self._folder = folder
 
     def start(self, mode: str) -> ProcessSession:
-        place = [str(objects_of(self._server)), self._server.url, str(self._folder)]
+        place = [str(self._server.data_dir), self._server.url, str(self._folder)]
         return ProcessSession(
             *python("-m", driver.__name__, *place, mode),
             env=dict(os.environ) | QUICK | {"PYTHONPATH": str(TESTS)},
             log=self._folder / "driver.log",
         )
 
-    def kill_one_at_work(self, chance: random.Random) -> None:
+    def kill_one_at_work(self, mode: str, chance: random.Random) -> None:
         """Not before it has ended a batch of both queries, and then at any moment. It may also
         have fallen by itself: Spark serialises settings that another query is changing."""
         before = self.batches()
-        with self.start("go") as running:
+        with self.start(mode) as running:
             wait_until(
                 lambda: _have_all_grown(before, self.batches()) or running.has_ended,
                 START_SECS,
@@ -130,21 +126,19 @@ def server() -> Iterator[RunningServer]:
         yield running
 
 
+@pytest.mark.usefixtures("java")
 @pytest.mark.timeout((KILLS + 1) * START_SECS)
 def test_every_message_arrives_once_although_the_driver_is_killed_five_times(
-    server: RunningServer, spark: SparkSession, tmp_path: Path
+    server: RunningServer, tmp_path: Path
 ) -> None:
-    """Now and then pieces are replaced before the next one comes; its batches stay the same."""
+    """Now and then pieces are replaced before the next one begins; its batches stay the same."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance, killed = random.Random(seed), Driver(server, tmp_path)
-    deployment = Deployment.parse({"data_dir": str(server.data_dir)}, {})
     with Writer(server, random.Random(seed)) as writer:
         for number in range(KILLS):
             writer.hurry()
-            killed.kill_one_at_work(chance)
-            if number % 2:
-                asyncio.run(compact(deployment, lambda: spark))
+            killed.kill_one_at_work("compact" if number in COMPACTED else "go", chance)
     seal_all(server)
     killed.finish()
     print(f"{sum(map(len, writer.messages.values()))} messages, batches {killed.batches()}")
