@@ -25,7 +25,7 @@ run: install ## start the server on http://localhost:4437
 edge: install ## start the server behind a Varnish, together on http://localhost:4437
 	@exec sh infra/edge/run.sh
 
-test: dev tools .venv-load/.ready lint ## set everything up and run every check and test
+test: dev tools .venv-load/.ready .venv/.ready-java lint ## set everything up and run every check and test
 	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadscope \
 		--no-loadscope-reorder
 
@@ -96,6 +96,11 @@ tools: .venv/.ready-tools
 	@echo "installing what the tests need into .venv"
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
 	@touch $@
+
+# Without Java it is tried again next time, and the tests say what they lack.
+.venv/.ready-java: .venv/.ready-dev tests/support/quick_java.py
+	@echo "archiving what Java loads for Spark"
+	@if $(BIN)/python tests/support/quick_java.py >/dev/null 2>&1; then touch $@; fi
 
 .venv-load/.ready: requirements-load.lock .venv/.ready
 	@echo "installing what the load tests need into .venv-load"
