@@ -125,7 +125,8 @@ class Protocol(RequestHandler):
         """With what came while the last request was on its way."""
         if self._held:
             held, self._held = self._held, b""
-            self._resume_transport_reading()
+            if not (self._reading_paused or self._buffer_paused):
+                self._resume_transport_reading()
             self.data_received(held)
 
     def eof_received(self) -> bool:  # type: ignore[override]
