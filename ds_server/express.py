@@ -83,7 +83,7 @@ class Express:
             return
         done, pause_secs = settled
         if pause_secs:
-            self._loop.call_later(pause_secs, errand.acknowledge, done)
+            self._loop.call_later(pause_secs, errand.attempt, errand.acknowledge, done)
         else:
             errand.acknowledge(done)
 
@@ -123,13 +123,14 @@ class _Errand:
         return False
 
     def set_result(self, reply: Reply) -> None:
-        self._concerning_nobody_else(self._express.settle, self, reply)
+        self.attempt(self._express.settle, self, reply)
 
     def set_exception(self, error: BaseException) -> None:
-        self._concerning_nobody_else(self._fail, error)
+        self.attempt(self._fail, error)
 
-    def _concerning_nobody_else(self, do: Callable[..., None], *words: object) -> None:
-        """What goes wrong here must not keep others from their replies."""
+    def attempt(self, do: Callable[..., None], *words: object) -> None:
+        """What goes wrong here must keep neither others from their replies, nor the client from
+        learning that there is none."""
         try:
             do(*words)
         except Exception:

@@ -326,6 +326,29 @@ async def test_an_outcome_that_nobody_knows_is_told_and_not_tried_again(
     assert (await connection.ask("GET", target)).body in (b"[1,2]", b"[2]")
 
 
+async def test_a_writer_who_is_slowed_down_is_answered_or_broken_off(
+    served: Served, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = await create(connection)
+    streams = served.runner.app[STREAMS]
+    settle = streams.settle
+
+    def settle_slowly(*words: object) -> object:
+        settled = settle(*words)  # type: ignore[arg-type]
+        return settled and (settled[0], 0.05)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(streams, "settle", settle_slowly)
+    answer = await connection.ask("POST", target, b"1", content_type=JSON)
+    assert answer.status == 204
+    monkeypatch.setattr(express, "acknowledged", fail)
+    async with asyncio.timeout(5):
+        with pytest.raises(Broken):
+            await connection.ask("POST", target, b"2", content_type=JSON)
+
+
 async def test_one_who_cannot_be_told_keeps_no_other_from_being_told(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
