@@ -98,9 +98,9 @@ tools: .venv/.ready-tools
 	@touch $@
 
 # Without Java it is tried again next time, and the tests say what they lack.
-.venv/.ready-java: .venv/.ready-dev tests/support/quick_java.py
+.venv/.ready-java: .venv/.ready-dev tests/support/class_archive.py
 	@echo "archiving what Java loads for Spark"
-	@if $(BIN)/python tests/support/quick_java.py >/dev/null 2>&1; then touch $@; fi
+	@if PYTHONPATH=tests $(BIN)/python -m support.class_archive >/dev/null 2>&1; then touch $@; fi
 
 .venv-load/.ready: requirements-load.lock .venv/.ready
 	@echo "installing what the load tests need into .venv-load"

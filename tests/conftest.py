@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 SPARK = "tests/spark_jobs"
 """Whoever lies in a folder below has processes of its own, or needs no Spark."""
-LONG = f"{SPARK}/apart/test_streaming_killed.py"
+LONG = (f"{SPARK}/test_under_fire.py", f"{SPARK}/apart/test_streaming_killed.py")
 
 
 def shares_spark(nodeid: str) -> bool:
@@ -30,7 +30,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneSpark 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest row begins first, and beside it the longest test, so that neither is the last."""
+    """The longest row begins first, and beside it the longest test, so that neither is the last.
+    The row begins with what lasts a minute however much else there is to do."""
     items.sort(key=lambda item: (not shares_spark(item.nodeid), not item.nodeid.startswith(LONG)))
 
 

@@ -1,7 +1,6 @@
 """One Spark for all tests: it takes ten seconds to start."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from pyspark.sql import SparkSession
 from support import object_servers
 from support.needs import lack, need
 from support.object_servers import ObjectServer
-from support.quick_java import OPTIONS
+from support.quick_spark import OPTIONS, PYTHON, SMALL
 
 from spark import register
 
@@ -21,7 +20,7 @@ TWICE = "local[2,2]"
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ |= PYTHON
     session = (
         SparkSession.builder.master(TWICE)
         .appName("ds-tests")
@@ -32,9 +31,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(folder))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.sql.shuffle.partitions", "2")
-        # Compiling each small query takes longer than interpreting it; the commands compile.
-        .config("spark.sql.codegen.wholeStage", "false")
+        .config(map=SMALL)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -17,7 +17,7 @@ from support.client import JSON, Stream, eventually, unique_name
 from support.ds_spark import COMMAND
 from support.load import Load
 from support.producers import patient_session
-from support.quick_java import QUICK
+from support.quick_spark import QUICK
 from support.repairs import keys_in
 from support.server import RunningServer, wait_until
 

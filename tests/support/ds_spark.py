@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-from support.quick_java import QUICK
+from support.quick_spark import QUICK
 from support.server import RunningServer
 
 from spark import cli

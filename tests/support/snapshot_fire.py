@@ -16,7 +16,7 @@ from support.crowd import FIRE, Scene, State, apply, play
 from support.ds_spark import COMMAND
 from support.holding_proxy import HoldingProxy
 from support.producers import patient_session
-from support.quick_java import QUICK
+from support.quick_spark import QUICK
 from support.repairs import keys_in
 from support.server import RunningServer
 from support.snapshots import rule

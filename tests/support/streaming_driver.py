@@ -5,12 +5,12 @@ killed, perhaps after a compaction, or until everything that is sealed by now wa
 """
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from support.quick_spark import SMALL
 
 from spark import register
 from spark.compact import compact
@@ -22,7 +22,6 @@ SOURCES, JSON_SOURCES, COPY = "source/*", "source/json*", "copy"
 
 
 def session(folder: Path) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     found = (
         SparkSession.builder.master("local[2]")
         .appName("ds-tests-streaming")
@@ -33,6 +32,7 @@ def session(folder: Path) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config(map=SMALL)
         .getOrCreate()
     )
     found.sparkContext.setLogLevel("ERROR")

@@ -10,7 +10,7 @@ import pytest
 from support.ds_spark import COMMAND, ask, command
 from support.exported import by_duckdb
 from support.object_servers import ObjectServer
-from support.quick_java import QUICK
+from support.quick_spark import QUICK
 from support.repairs import NEVER, seal_all
 from support.server import RunningServer, wait_until
 from support.spark_world import JSON, TEXT, World

@@ -14,7 +14,7 @@ import pytest
 from support import streaming_driver as driver
 from support.following import parquet_rows
 from support.process_session import ProcessSession, python
-from support.quick_java import QUICK
+from support.quick_spark import QUICK
 from support.repairs import seal_all
 from support.server import RunningServer, wait_until
 from support.wire import Wire
@@ -84,18 +84,19 @@ class Driver:
     def __init__(self, server: RunningServer, folder: Path) -> None:
         self._server = server
         self._folder = folder
+        self._started = itertools.count()
 
     def start(self, mode: str) -> ProcessSession:
         place = [str(self._server.data_dir), self._server.url, str(self._folder)]
         return ProcessSession(
             *python("-m", driver.__name__, *place, mode),
             env=dict(os.environ) | QUICK | {"PYTHONPATH": str(TESTS)},
-            log=self._folder / "driver.log",
+            log=self._folder / f"driver-{next(self._started)}.log",
         )
 
-    def kill_one_at_work(self, mode: str, chance: random.Random) -> None:
-        """Not before it has ended a batch of both queries, and then at any moment. It may also
-        have fallen by itself: Spark serialises settings that another query is changing."""
+    def kill_one_at_work(self, mode: str, chance: random.Random) -> bool:
+        """Not before it has ended a batch of both queries, and then at any moment. False for one
+        that has fallen by itself: Spark serialises settings that another query is changing."""
         before = self.batches()
         with self.start(mode) as running:
             wait_until(
@@ -104,7 +105,9 @@ class Driver:
                 "batches",
             )
             threading.Event().wait(chance.uniform(0, LONGEST_PAUSE_SECS))
-            assert not running.has_ended or running.said(SPARKS_OWN), running.log
+            has_fallen = running.has_ended
+            assert not has_fallen or running.said(SPARKS_OWN), running.log
+            return not has_fallen
 
     def finish(self) -> None:
         with self.start("finish") as running:
@@ -136,9 +139,10 @@ def test_every_message_arrives_once_although_the_driver_is_killed_five_times(
     print(f"seed {seed}")
     chance, killed = random.Random(seed), Driver(server, tmp_path)
     with Writer(server, random.Random(seed)) as writer:
-        for number in range(KILLS):
+        deaths = 0
+        while deaths < KILLS:
             writer.hurry()
-            killed.kill_one_at_work("compact" if number in COMPACTED else "go", chance)
+            deaths += killed.kill_one_at_work("compact" if deaths in COMPACTED else "go", chance)
     seal_all(server)
     killed.finish()
     print(f"{sum(map(len, writer.messages.values()))} messages, batches {killed.batches()}")
