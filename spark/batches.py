@@ -93,12 +93,15 @@ class Batches:
 
     def _columns(self, source: Source, messages: Messages) -> dict[str, pa.Array]:
         count, wanted = messages.count, set(self._schema.names)
-        columns = {
-            "stream": pa.repeat(source.name, count),
-            "content_type": pa.repeat(source.content_type, count),
-            "append_time": _times(messages),
-            "position": pa.array(messages.bounds[:-1]),
-        }
+        columns: dict[str, pa.Array] = {}
+        if "stream" in wanted:
+            columns["stream"] = pa.repeat(source.name, count)
+        if "content_type" in wanted:
+            columns["content_type"] = pa.repeat(source.content_type, count)
+        if "append_time" in wanted:
+            columns["append_time"] = _times(messages)
+        if "position" in wanted:
+            columns["position"] = pa.array(messages.bounds[:-1])
         if wanted & {"offset", "next_offset"}:
             texts = tokens(source.log, messages.bounds)
             columns |= {"offset": texts[:-1], "next_offset": texts[1:]}

@@ -8,6 +8,9 @@ from spark.options import Options
 from tiering.errors import Refused
 from tiering.offset import START, Offset, ReadFrom, parse_read_from
 
+PARTITION_BYTES = 64 * 2**20
+"""It must stay: sinks may tell by its tasks that an unfinished batch comes again."""
+
 _NOT_HERE = {
     "includetail": "includeTail",
     "server": "server",
@@ -34,7 +37,7 @@ class FollowOptions:
         begin = _begin(options.pop("from", START.value))
         most_bytes = _most_bytes(options.pop("maxbytespertrigger", None))
         fails_on_loss = _is_true(options.pop("failondataloss", "true"))
-        shared = Options.parse(options)
+        shared = Options.parse({"partitionbytes": str(PARTITION_BYTES)} | options)
         if isinstance(begin, Offset) and not shared.selection.is_whole:
             raise Refused("from is an offset of one stream: name it with the option stream")
         return cls(shared, begin, most_bytes, fails_on_loss)

@@ -13,7 +13,8 @@ from tiering.objects.open import Credentials, open_store
 from tiering.objects.store import ObjectStore
 from tiering.offset import NOW, ReadFrom, parse_read_from
 
-PARTITION_BYTES = 64 * 2**20
+PARTITION_BYTES = 128 * 2**20
+"""As Spark has it for files."""
 
 _KNOWN = {
     "url",

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark.due import Due, Plan, Wanted, has_lost_its_snapshot, plan
 from spark.folding import Folded, fold
-from spark.options import PARTITION_BYTES, Bucket
+from spark.options import Bucket
 from spark.publishing import Outcome, Publisher
 from spark.snapshot_summary import Line, Progress, Summary
 from tiering.errors import Corrupt, StreamError, Unavailable
@@ -19,6 +19,7 @@ from tiering.errors import Corrupt, StreamError, Unavailable
 PATIENCE_SECS = 120.0
 """How long a server may be silent before a run gives up."""
 
+_PARTITION_BYTES = 64 * 2**20
 _PAUSE_SECS = 1.0
 _LOSING = 3
 """So many failures in a row are no accident of one stream."""
@@ -34,7 +35,7 @@ def snapshot(
     sessions: Sessions,
     *,
     is_dry_run: bool = False,
-    partition_bytes: int = PARTITION_BYTES,
+    partition_bytes: int = _PARTITION_BYTES,
     patience_secs: float = PATIENCE_SECS,
     watch: Watch = lambda progress: None,
 ) -> Summary:

@@ -23,12 +23,15 @@ def _read(name: str) -> str:
 
 @cache
 def load(verb: str) -> Script:
+    """What the scripts share comes first, or where one of them says so."""
+    early, _, late = _read(f"{verb}.lua").rpartition("\n-- include\n")
     source = "\n".join(
         [
             f"local BLOCK = {BLOCK_BYTES}",
             f"local DURABLE = '{DURABLE}'",
+            early,
             *(_read(f"include/{part}.lua") for part in ("time", "blocks", "wipe", "store")),
-            _read(f"{verb}.lua"),
+            late,
         ]
     )
     return Script(verb, source, hashlib.sha1(source.encode()).hexdigest())

@@ -10,6 +10,39 @@
 --       | {"missing"} | {"hidden"} | {"expired"} | {"other_run", log} | {"closed", log, tail} | {"other_type", content type}
 --       | {"stale_epoch", current} | {"epoch_start"} | {"gap", expected}
 --       | {"seq_regression", last} | {"too_large"}
+
+-- The usual append ends here: functions are made anew in each run, and it does without any.
+local found
+if ARGV[4] == '' and ARGV[5] == '' and ARGV[6] == '' and not ARGV[12] then
+  local meta, data, largest = KEYS[1], ARGV[1], tonumber(ARGV[9])
+  found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'media', 'deadline', 'chunk',
+    'grid', 'base', 'sealed', 'run', 'hidden')
+  if found[10] == ARGV[11] and found[3] ~= '1' and found[4] == ARGV[2] and found[5] == ''
+    and found[11] ~= '1' and #data > 0 then
+    local log, tail, chunk, grid = found[1], tonumber(found[2]), tonumber(found[6]), tonumber(found[7])
+    local stop, block = tail + #data, tail - tail % BLOCK
+    if stop < chunk - chunk % grid + grid and stop <= block + BLOCK
+      and (largest == 0 or stop <= largest) then
+      local format, clock, base = string.format, redis.call('TIME'), tonumber(found[8])
+      local new_tail, time = format('%.0f', stop), clock[1] .. format('%03d', clock[2] / 1000)
+      if block < base then block = base end
+      redis.call('APPEND', KEYS[5] .. log .. ':' .. format('%.0f', block), data)
+      if ARGV[3] == '' then
+        redis.call('XADD', KEYS[2], new_tail .. '-0', 't', time)
+      else
+        redis.call('XADD', KEYS[2], new_tail .. '-0', 't', time, 'm', ARGV[3], 'p', '', 's', '',
+          'c', '')
+      end
+      redis.call('HSET', meta, 'tail', new_tail, 'written', time)
+      redis.call('PUBLISH', KEYS[6], log .. ' ' .. found[2] .. ' ' .. new_tail .. ' open -1\n'
+        .. (#data <= tonumber(ARGV[10]) and data or ''))
+      return {'ok', log, new_tail, '', found[9] == found[2] and 'later' or '',
+        format('%.0f', stop - found[9])}
+    end
+  end
+end
+
+-- include
 local meta, records, cuts, producers, blocks, live = unpack(KEYS)
 local data, media, lengths, closes, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local producer, epoch, producer_seq = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -21,7 +54,7 @@ if staged > 0 then
   if size ~= tonumber(ARGV[13]) then return redis.error_reply('ERR staged data is not complete') end
 end
 
-local found = redis.call('HMGET', meta, 'log', 'tail', 'closed', 'media', 'deadline', 'chunk',
+found = found or redis.call('HMGET', meta, 'log', 'tail', 'closed', 'media', 'deadline', 'chunk',
   'grid', 'base', 'sealed', 'run', 'hidden')
 local log, tail, deadline = found[1], tonumber(found[2]), found[5]
 if not log then return {'missing'} end
