@@ -2,12 +2,12 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from support.client import BYTES, JSON, TEXT, eventually, unique_name
-from support.external_redis import IN_MEMORY, ExternalRedis
+from support.external_redis import ExternalRedis
 from support.hot import Hot, hot, plain
 
 from tiering.errors import Conflict, NotFound, StreamClosed, TooLarge, Unavailable
@@ -20,12 +20,6 @@ from tiering.stream import Lifetime, Producer
 
 GRID = 64
 BODIES = [b'"a"', b'["b", 12, {"c": [3]}]', b"4", b'["' + b"x" * 150 + b'", "y"]', b'"z"'] * 3
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[ExternalRedis]:
-    with ExternalRedis(IN_MEMORY) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """The usual append has a short way through its script, which leaves what the long one leaves."""
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.client import BYTES, JSON, TEXT, unique_name
-from support.external_redis import IN_MEMORY, ExternalRedis
+from support.external_redis import ExternalRedis
 from support.hot import FOREVER, Hot, hot, plain
 
 from tiering.hot import scripts
@@ -33,12 +33,6 @@ STATES: list[dict[str, str]] = [
     {"base": "1048570", "tail": "1048570", "chunk": "1048570", "sealed": "1048000"},
     {"tail": "1048570", "sealed": "5"},
 ]
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[ExternalRedis]:
-    with ExternalRedis(IN_MEMORY) as running:
-        yield running
 
 
 @pytest.fixture
