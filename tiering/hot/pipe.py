@@ -205,6 +205,10 @@ class Pipe(Connection):
             raise translated(error) from error
         except TimeoutError as error:
             raise Unavailable("Redis does not answer.") from error
+        if not self.is_up:
+            # All was answered, and then it hung up, before this task had its turn: what would be
+            # put now would never be written, and get the replies to the next greeting.
+            raise Unavailable("Redis hung up.")
         self._know(info, deployment)
         self._is_known = True
 
