@@ -1,11 +1,11 @@
 """A bucket is deleted or swept at the worst moment for a stream that is being created in it."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from support.client import unique_name
-from support.repairs import NEVER
-from support.server import RunningServer
+from support.external_redis import ExternalRedis
 
 from tiering.buckets import Buckets
 from tiering.errors import Conflict, NotFound
@@ -29,8 +29,9 @@ THERE = Facts(
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
-    with RunningServer(env=NEVER) as running:
+def redis() -> Iterator[ExternalRedis]:
+    """Without a server, whose own sweep would find that the streams of these tests do not exist."""
+    with ExternalRedis() as running:
         yield running
 
 
@@ -50,16 +51,16 @@ class Meanwhile(BucketDesk):
 
 
 @pytest.fixture
-async def pipe(server: RunningServer) -> AsyncIterator[Pipe]:
-    pipe = Pipe(Address.parse(f"unix://{server.redis_socket}"), timeout_secs=30)
+async def pipe(redis: ExternalRedis) -> AsyncIterator[Pipe]:
+    pipe = Pipe(Address.parse(redis.url), timeout_secs=30)
     await pipe.open()
     yield pipe
     await pipe.close()
 
 
 @pytest.fixture
-async def store(server: RunningServer) -> AsyncIterator[DirectoryStore]:
-    async with DirectoryStore(server.data_dir / "objects") as store:
+async def store(tmp_path: Path) -> AsyncIterator[DirectoryStore]:
+    async with DirectoryStore(tmp_path) as store:
         yield store
 
 
